@@ -51,13 +51,13 @@ def show_size(size: int) -> str:
     return f"{size} bytes"
 
 
-def file_system_of(folder: Path) -> str:
+def file_system_of(directory: Path) -> str:
     """Returns the type of the file system of a directory."""
     best, kind = -1, "unknown"
     for line in Path("/proc/self/mounts").read_text().splitlines():
         mount, found = line.split(" ")[1:3]
         mount = mount.encode().decode("unicode_escape")
-        if folder.resolve().is_relative_to(mount) and len(mount) >= best:
+        if directory.resolve().is_relative_to(mount) and len(mount) >= best:
             best, kind = len(mount), found
     return kind
 
@@ -179,9 +179,9 @@ class Grown:
         }
 
 
-def verify_every_file(tzmark: Tzmark, folder: Path, raw: Path, appends: int) -> None:
+def verify_every_file(tzmark: Tzmark, directory: Path, raw: Path, appends: int) -> None:
     """Appends to a small base, and verifies the whole file after each append."""
-    grown = Grown(tzmark, SMALL_BASE_BYTES, folder / "small.tensors")
+    grown = Grown(tzmark, SMALL_BASE_BYTES, directory / "small.tensors")
     grown.make()
     grown.check()
     for _ in range(appends):
@@ -238,17 +238,18 @@ def show(summary: dict[str, Any]) -> None:
     )
 
 
-def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     tzmark = Tzmark(options.tzmark)
-    raw = folder / "tensor.bin"
+    raw = directory / "tensor.bin"
     raw.write_bytes(bytes(options.tensor_bytes))
-    verify_every_file(tzmark, folder, raw, options.appends)
+    verify_every_file(tzmark, directory, raw, options.appends)
     grown = [
-        Grown(tzmark, size, folder / f"base-{size}.tensors") for size in options.sizes
+        Grown(tzmark, size, directory / f"base-{size}.tensors")
+        for size in options.sizes
     ]
     measure(grown, raw, options.appends, options.verify_each)
     summaries = [one.summary() for one in grown]
-    file_system = file_system_of(folder)
+    file_system = file_system_of(directory)
     copied = any(summary["copied_bytes"] for summary in summaries)
     print(
         f"file system {file_system}: segments grow "

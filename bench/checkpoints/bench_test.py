@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,7 @@ class CheckpointBenchTest(unittest.TestCase):
         self.assertEqual(os.listdir(self.directory), ["result.json"])
         document = json.loads(result.read_text())
         jsonschema.validate(document, SCHEMA)
+        self.assertTrue(document["is_complete"])
         self.assertEqual(len(document["rounds"]), 6)
         for part in document["rounds"]:
             # No save of the rounds waits for a previous one.
@@ -69,12 +71,41 @@ class CheckpointBenchTest(unittest.TestCase):
             verdict = check["verdict"] or "told"
             self.assertRegex(done.stdout, rf"(?m)^{name} .* {verdict} ")
 
+    def test_a_signal_leaves_the_rounds_until_then(self) -> None:
+        result = self.directory / "result.json"
+        with subprocess.Popen(
+            [PROGRAM, "bench", "checkpoint", "--dir", self.directory]
+            + ["--json", result, "--rounds", "100000", "--progress"]
+            + ["--scale", "1MiB", "--step-ms", "0.1", "--threads", "2"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as run:
+            assert run.stderr is not None
+            seen = b""
+            while b"round 3 of" not in seen:
+                more = os.read(run.stderr.fileno(), 4096)
+                self.assertTrue(more, seen)
+                seen += more
+            run.send_signal(signal.SIGINT)
+            out, _ = run.communicate(timeout=300)
+        self.assertEqual(run.returncode, -signal.SIGINT)
+        document = json.loads(result.read_text())
+        jsonschema.validate(document, SCHEMA)
+        self.assertFalse(document["is_complete"])
+        self.assertGreaterEqual(len(document["rounds"]), 2)
+        self.assertIn(
+            f"interrupted after {len(document['rounds'])} of 100000 rounds".encode(),
+            out,
+        )
+        self.assertEqual(os.listdir(self.directory), ["result.json"])
+
     def test_wrong_usage(self) -> None:
         for arguments, status in (
             ((), 2),
             (("--dir", str(self.directory), "--rounds", "0"), 2),
             (("--dir", str(self.directory), "--step-ms", "nan"), 2),
             (("--dir", str(self.directory), "--workload", "none"), 2),
+            (("--dir", str(self.directory), "--scale", "2305843009213693953"), 2),
             (("--dir", "/dev/null/below"), 3),
         ):
             done = self.bench(*arguments)

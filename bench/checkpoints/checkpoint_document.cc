@@ -68,8 +68,8 @@ std::vector<CheckpointCheck> check_checkpoints(const Measurement& measurement) {
        ratio([](const CheckpointRound& r) { return divided(r.plain_write_ns, r.report.drain_ns); }), 0.9},
       {"memory", "peak of host memory, over the snapshot",
        ratio([](const CheckpointRound& r) { return divided(r.anonymous_bytes, r.report.snapshot_bytes); }), 1.1, true},
-      {"step, one thread", "beside a save, over alone", slow_down(measurement, &CheckpointRound::one_thread), {}},
-      {"step, all cores", "beside a save, over alone", slow_down(measurement, &CheckpointRound::all_cores), {}},
+      {"step, one thread", "during a save, over alone", slow_down(measurement, &CheckpointRound::one_thread), {}},
+      {"step, all cores", "during a save, over alone", slow_down(measurement, &CheckpointRound::all_cores), {}},
   };
   for (CheckpointCheck& check : checks) {
     if (check.required) check.verdict = judge(check.ratio, *check.required, check.at_most);
@@ -94,6 +94,7 @@ json checkpoint_document(const std::vector<std::string>& command, const Measurem
           {"threads", measurement.threads},
           {"step_ms", options.step_ms},
           {"seed", options.seed},
+          {"is_complete", measurement.signal == 0},
           {"rounds", std::move(rounds)},
           {"checks", std::move(results)}};
 }

@@ -14,6 +14,7 @@
 
 #include "checkpoints/checkpoint_state.h"
 #include "checkpoints/steps.h"
+#include "harness/interruption.h"
 #include "harness/peak_memory.h"
 #include "harness/shortages.h"
 #include "harness/threads.h"
@@ -56,12 +57,15 @@ class Measuring {
                             .threads = threads_,
                             .rounds = {}};
     std::mt19937_64 random(options_.seed);
-    for (unsigned i = 0; i < options_.rounds; ++i) {
+    const Interruption interruption;
+    for (unsigned i = 0; i < options_.rounds && measurement.signal == 0; ++i) {
       std::array<std::size_t, std::size(kPhases)> order{};
       std::iota(order.begin(), order.end(), 0);
       std::ranges::shuffle(order, random);
-      CheckpointRound& round = measurement.rounds.emplace_back();
+      CheckpointRound round;
       for (const std::size_t part : order) {
+        measurement.signal = Interruption::number();
+        if (measurement.signal != 0) break;
         if (options_.progress)
           options_.progress(fmt::format("round {} of {}: {}", i + 1, options_.rounds, kPhases[part].what));
         const ShortageWatch watch;
@@ -71,6 +75,7 @@ class Measuring {
         }
         place_.clear();
       }
+      if (measurement.signal == 0) measurement.rounds.push_back(round);
     }
     return measurement;
   }

@@ -45,9 +45,10 @@ struct Measurement {
   std::string io_path;   // for writing
   unsigned threads = 0;  // for copying
   std::vector<CheckpointRound> rounds;
+  int signal = 0;  // that ended the measurement before its last round
 };
 
-// Verifies a save by loading and comparing it, then measures.
+// Verifies a save by loading and comparing it, then measures until the first Ctrl-C, which ends the round it is in.
 Measurement measure_checkpoints(const MeasurementOptions& options);
 
 }  // namespace tzmark::bench

@@ -24,8 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER.parent.parent / "reports"))
+DIRECTORY = Path(__file__).resolve().parent
+sys.path.insert(0, str(DIRECTORY.parent.parent / "reports"))
 
 from common import output_file  # noqa: E402
 from common.made_directory import MadeDirectory  # noqa: E402
@@ -46,7 +46,7 @@ class Loop:
 
     def __init__(self, python: str, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
-            [python, "-B", str(FOLDER / "python_loop.py")],
+            [python, "-B", str(DIRECTORY / "python_loop.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -204,9 +204,9 @@ def outcome(
 def entries(directory: Path) -> dict[str, int]:
     """Returns the files below a directory with their sizes."""
     found = {}
-    for folder, _, names in os.walk(directory):
+    for parent, _, names in os.walk(directory):
         for name in names:
-            path = Path(folder) / name
+            path = Path(parent) / name
             found[str(path.relative_to(directory))] = path.stat().st_size
     return found
 
@@ -298,7 +298,7 @@ class Loops:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        paths = [str(options.package), str(FOLDER)]
+        paths = [str(options.package), str(DIRECTORY)]
         threads = {
             name: "1"
             for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

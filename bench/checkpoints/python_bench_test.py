@@ -24,13 +24,13 @@ SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
 NEWER = BUILD / "peers/torch-2.9.1/bin/python"
 TORCH = str(NEWER if NEWER.exists() else sys.executable)
-FOLDER = SOURCE / "bench/checkpoints"
+DIRECTORY = SOURCE / "bench/checkpoints"
 SCHEMA = json.loads(
     (SOURCE / "reports/schema/checkpoint-python.schema.json").read_text()
 )
 SMALL = ("--state-mib", "3", "--kill-state-mib", "3", "--step-ms", "1")
 
-sys.path.insert(0, str(FOLDER))
+sys.path.insert(0, str(DIRECTORY))
 import python_bench as bench  # noqa: E402
 
 
@@ -138,7 +138,7 @@ class Run(unittest.TestCase):
     def bench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [
-                *(sys.executable, "-B", FOLDER / "python_bench.py"),
+                *(sys.executable, "-B", DIRECTORY / "python_bench.py"),
                 *("--dir", self.directory, "--package", BUILD / "python", *arguments),
             ],
             capture_output=True,
@@ -218,7 +218,7 @@ python_loop.SAVERS["lost"] = Saver
 python_loop.load({"saver": "lost", "directory": ".", "keep": 1}, {})
 """
         done = subprocess.run(
-            [TORCH, "-B", "-c", script, str(FOLDER)],
+            [TORCH, "-B", "-c", script, str(DIRECTORY)],
             capture_output=True,
             text=True,
             timeout=120,

@@ -166,8 +166,9 @@ void require_comparable(const Build& old_build, const Build& new_build, bool for
 }
 
 std::string verdict_of(const TurnLine& line) {
-  if (!line.why.empty() && line.verdict == ChangeVerdict::kUndecided) return "not measured";
-  return line.verdict == ChangeVerdict::kSlower ? "REGRESSION" : std::string(verdict_name(line.verdict));
+  if (line.verdict == ChangeVerdict::kSlower) return "REGRESSION";
+  // What the laps before a failure say is no verdict on a build that fails.
+  return line.why.empty() ? std::string(verdict_name(line.verdict)) : "not measured";
 }
 
 bool has_interval(const TurnLine& line) { return line.ratio.interval().low > 0; }
@@ -180,6 +181,7 @@ std::optional<double> median_rate_of(const std::vector<double>& seconds_per_byte
 // What the verdict leaves open, or why there is none.
 std::string remark_on(const TurnLine& line) {
   if (!line.why.empty()) return ": " + line.why;
+  if (line.failures > 0) return fmt::format(": failed {} times, such as by: {}", line.failures, line.last_failure);
   if (line.verdict != ChangeVerdict::kUndecided) return "";
   return has_interval(line)
              ? fmt::format(": a slow-down of up to {:.1f} % is possible", 100 * (1 - line.ratio.interval().low))
@@ -229,6 +231,7 @@ json to_json(const TurnLine& line, const std::string& old_id, const std::string&
           {"processes", line.ratio.pairs()},
           {"laps", line.old_seconds.size() / 2},
           {"disturbed_laps", line.disturbed_laps},
+          {"failures", line.failures},
           {"verdict", verdict_of(line)},
           {"why", line.why}};
 }
@@ -286,6 +289,11 @@ void run(const AgainstOptions& given, const std::vector<std::string>& command, i
   document["is_complete"] = signal == 0;
   document["warnings"] = json::array();
   if (!note.empty()) document["warnings"].push_back(note);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (lines[i].failures == 0 || !lines[i].why.empty()) continue;
+    document["warnings"].push_back(
+        fmt::format("{} failed {} times, such as by: {}", new_build.id(i), lines[i].failures, lines[i].last_failure));
+  }
   document["rows"] = std::move(rows);
   if (file) file->commit(document);
 
@@ -310,10 +318,12 @@ void run(const AgainstOptions& given, const std::vector<std::string>& command, i
     status = 1;
     return;
   }
-  const auto is_open = [](const TurnLine& line) { return line.verdict == ChangeVerdict::kUndecided; };
-  const auto is_unmeasured = [&](const TurnLine& line) { return is_open(line) && !line.why.empty(); };
+  const auto is_unmeasured = [](const TurnLine& line) { return !line.why.empty(); };
+  const auto is_open = [&](const TurnLine& line) {
+    return !is_unmeasured(line) && line.verdict == ChangeVerdict::kUndecided;
+  };
   const auto unmeasured = std::ranges::count_if(lines, is_unmeasured);
-  if (const auto open = std::ranges::count_if(lines, is_open) - unmeasured; open > 0) {
+  if (const auto open = std::ranges::count_if(lines, is_open); open > 0) {
     throw Error(
         ErrorCode::kUsage,
         fmt::format("{} of {} lines are not decided: raise --budget or --effect, or name fewer paths", open, count));

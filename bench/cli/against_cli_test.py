@@ -46,8 +46,8 @@ class AgainstTest(unittest.TestCase):
     def setUp(self) -> None:
         scratch = tempfile.TemporaryDirectory(prefix="tzmark-test-")
         self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
-        (self.folder / "data").mkdir()
+        self.directory = Path(scratch.name)
+        (self.directory / "data").mkdir()
 
     def against(
         self,
@@ -60,7 +60,7 @@ class AgainstTest(unittest.TestCase):
     ) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"TZMARK_TEST_SLOWDOWN": str(slowdown)}
         done = subprocess.run(
-            [program, "bench", "against", other, "--dir", self.folder / "data"]
+            [program, "bench", "against", other, "--dir", self.directory / "data"]
             + ["--workload", "mixed", "--scale", scale, *arguments],
             capture_output=True,
             text=True,
@@ -68,13 +68,15 @@ class AgainstTest(unittest.TestCase):
             env=environment,
         )
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        self.assertEqual(os.listdir(self.folder / "data"), [], "files are left behind")
+        self.assertEqual(
+            os.listdir(self.directory / "data"), [], "files are left behind"
+        )
         return done
 
     def fake(self, answer: str = GOOD, core: int = 0, lines: str = "") -> Path:
         """Writes a worker that has the lines of the build under test, if no others are given."""
         worker = subprocess.run(
-            [TZMARK, "bench", "worker", "--dir", self.folder / "data"]
+            [TZMARK, "bench", "worker", "--dir", self.directory / "data"]
             + ["--workload", "mixed", "--scale", "2MiB", "--io", "pwrite"]
             + ["--op", "read", "--verify", "none", "--memory", "thp", "--no-raw"],
             input="",
@@ -83,7 +85,7 @@ class AgainstTest(unittest.TestCase):
             check=True,
         )
         hello = json.loads(worker.stdout)
-        program = self.folder / "fake"
+        program = self.directory / "fake"
         program.write_text(
             FAKE.format(
                 python=sys.executable,
@@ -100,7 +102,7 @@ class AgainstTest(unittest.TestCase):
         return ["--io", "pwrite", "--op", "read", "--verify", "none", "--no-raw"]
 
     def test_a_slower_build_is_a_regression(self) -> None:
-        result = self.folder / "result.json"
+        result = self.directory / "result.json"
         words = [*self.one_path(), "--budget", "300s"]
         done = self.against(
             *(TZMARK, *words, "--json", str(result)),
@@ -131,7 +133,7 @@ class AgainstTest(unittest.TestCase):
         self.assertIn("1 of 1 lines are not decided", done.stderr)
 
     def test_the_result_is_strict(self) -> None:
-        result = self.folder / "result.json"
+        result = self.directory / "result.json"
         self.against(
             *(TZMARK, "--io", "pwrite", "--budget", "2s", "--json", str(result)),
             status=2,
@@ -144,11 +146,11 @@ class AgainstTest(unittest.TestCase):
         self.assertEqual(open_members(SCHEMA, whole, objects), [])
 
     def test_a_closed_output_loses_no_result(self) -> None:
-        result = self.folder / "result.json"
+        result = self.directory / "result.json"
         words = [*self.one_path(), "--workload", "mixed", "--scale", "2MiB"]
         with open("/dev/full", "w") as full:
             done = subprocess.run(
-                [TZMARK, "bench", "against", TZMARK, "--dir", self.folder / "data"]
+                [TZMARK, "bench", "against", TZMARK, "--dir", self.directory / "data"]
                 + [*words, "--budget", "1s", "--json", result],
                 stdout=full,
                 stderr=subprocess.PIPE,
@@ -208,7 +210,7 @@ class AgainstTest(unittest.TestCase):
 
     def test_nothing_stays_after_a_signal(self) -> None:
         """Not even of the workers, which write below the directory of the process that started them."""
-        data = self.folder / "data"
+        data = self.directory / "data"
         with subprocess.Popen(
             [TZMARK, "bench", "against", TZMARK, "--dir", data, *self.one_path()]
             + ["--workload", "mixed", "--scale", "8MiB", "--budget", "300s"],
@@ -233,16 +235,16 @@ class AgainstTest(unittest.TestCase):
     def test_a_name_without_a_slash_is_that_of_a_file(self) -> None:
         """It must not be searched in PATH."""
         fake = self.fake("sys.exit(1)")
-        fake.rename(self.folder / "true")
+        fake.rename(self.directory / "true")
         done = subprocess.run(
             [TZMARK, "bench", "against", "true", "--dir", "data", *self.one_path()]
             + ["--workload", "mixed", "--scale", "2MiB", "--budget", "60s"],
-            cwd=self.folder,
+            cwd=self.directory,
             capture_output=True,
             text=True,
         )
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn(f"old: {self.folder}/true", done.stdout)
+        self.assertIn(f"old: {self.directory}/true", done.stdout)
 
     def test_a_build_that_is_replaced_meanwhile(self) -> None:
         worker = self.fake()

@@ -453,10 +453,10 @@ class BenchTest(unittest.TestCase):
 
     def test_a_flush_at_the_close_is_in_the_time_of_every_write(self) -> None:
         # The loader splits the variable at spaces, which the build directory may have.
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
         built = Path(os.environ["TZMARK_BUILD_DIR"], "tests/fake")
-        library = shutil.copy(built / "libtzmark_flush_at_close.so", folder.name)
+        library = shutil.copy(built / "libtzmark_flush_at_close.so", directory.name)
         flush_ns = 300_000_000
         for flushed_at, member in (("close", "elapsed_ns"), ("fsync", "sync_ns")):
             environment = {
@@ -502,11 +502,11 @@ class BenchTest(unittest.TestCase):
     def fakes(self) -> dict[str, str]:
         """Returns the environment that makes this machine appear to have a GPU and libcufile."""
         fakes = Path(os.environ["TZMARK_BUILD_DIR"]) / "tests/fake"
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        root = Path(folder.name)
-        for folder in ("run/udev", "proc"):
-            (root / folder).mkdir(parents=True)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        root = Path(directory.name)
+        for name in ("run/udev", "proc"):
+            (root / name).mkdir(parents=True)
         (root / "proc/modules").touch()
         return {
             "TZMARK_CUDA_LIBRARY": str(fakes / "libtzmark_fake_cuda.so"),
@@ -560,6 +560,9 @@ class BenchTest(unittest.TestCase):
                 self.assertIsNone(entry["gpudirect"], entry["id"])
                 continue
             self.assertEqual(entry["gpudirect"]["source"], "cuFileGetStatsL3")
+            if entry["op"] == "read":
+                # One copy to the GPU fills four huge pages, but for the two pages of room of its buffer.
+                self.assertEqual(entry["block_bytes"], (8 << 20) - (8 << 10))
         rungs = {rung["rung"] for rung in document["ceilings"]}
         kernels = {"gpu-crc32", "gpu-secretbox"}
         # A build without nvcc has no kernels and must not report their rates.

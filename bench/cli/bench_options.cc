@@ -34,8 +34,11 @@ void add_workload(CLI::App& app, std::string& workload, const std::string& what)
 }
 
 void add_scale(CLI::App& app, std::uint64_t& scale_bytes, const std::string& bytes) {
+  // Sums of sizes do not overflow below it, and no machine has that much memory.
+  constexpr std::uint64_t kScaleBytesMax = std::uint64_t{1} << 50;
   app.add_option("--scale", scale_bytes, fmt::format("Scale the workload down to this many bytes (default {})", bytes))
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1}, kScaleBytesMax));
 }
 
 void add_io(CLI::App& app, std::vector<std::string>& io, const std::string& paths) {

@@ -31,7 +31,7 @@ bool is_rung(const Measured& m, std::string_view name, unsigned threads) {
 // The parts of a result that were measured by themselves.
 struct Parts {
   std::vector<std::pair<std::string, const Measured*>> paths, steps;
-  bool overlap = false;  // the device works beside the cores
+  bool overlap = false;  // the device works while the cores do
   unsigned threads = 1;
 };
 

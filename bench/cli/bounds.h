@@ -10,7 +10,7 @@
 
 namespace tzmark::bench {
 
-// The limit is that of the checks: on the same cores path and steps take turns, and beside a device that works by
+// The limit is that of the checks: on the same cores path and steps take turns, and with a device that works by
 // itself the slower of the two counts. SHA-256 depends on the previous piece of its tensor, so a tensor that is most of
 // a model keeps one core busy and leaves the others to the rest.
 struct Bound {

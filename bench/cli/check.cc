@@ -89,7 +89,7 @@ void raw_against_fio(CheckGroup& group) {
   }
 }
 
-// Without writeback during the write: a device beside the page cache would hide what the codec adds.
+// Without writeback during the write: a device that works behind the page cache would hide what the codec adds.
 IoSettings seen_by_the_page_cache(const std::string& io) { return {.io = io, .syncs = false}; }
 
 // Item 1: the codec adds almost no cost to its raw path.
@@ -282,9 +282,9 @@ void memory_to_a_sink(CheckGroup& group, const SharedContent& content) {
 void sizes_of_files(CheckGroup& group) {
   constexpr std::uint64_t kSmallBytes = 64 * kMiB;
   std::vector<std::uint64_t> sizes = {kSmallBytes};
-  if (group.options().scale_bytes * 8 > kSmallBytes) {
-    sizes.push_back(std::min(2 * kGiB, group.options().scale_bytes * 8));
-  }
+  // Of 32 equal tensors, so that sizes which differ by less are the same workload.
+  const std::uint64_t larger_bytes = std::min(2 * kGiB / 8, group.options().scale_bytes) * 8 / 32 * 32;
+  if (larger_bytes > kSmallBytes) sizes.push_back(larger_bytes);
   for (const std::uint64_t bytes : sizes) {
     const auto content = group.content(even_workload(32, bytes / 32));
     group.ratio("5", fmt::format("read to a sink, {} MiB, against raw", bytes / kMiB),

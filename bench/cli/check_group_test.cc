@@ -104,7 +104,7 @@ TEST_F(CheckGroupTest, NoiseDoesNotRaiseTheLimitOfTwoEqualParts) {
   const auto path = add("path", 20, 0.2);
   const auto step = add("step", 20, 0.2);
   const auto codec = add("codec", 20, 0.01);
-  group_.against_steps("2", "beside a device", codec, path, {step}, true, 1.0);
+  group_.against_steps("2", "with a device", codec, path, {step}, true, 1.0);
   const RatioCheck check = decide().front();
   EXPECT_GT(check.ratio.pairs, 20U);
   EXPECT_NEAR(check.ratio.estimate, 1.0, 0.05);
@@ -160,7 +160,9 @@ TEST_F(CheckGroupTest, OurPythonModuleIsNoneOfTheOthers) {
   const auto ours = add("peer", 20);
   latest_->description().peer = {{"name", kPythonModule}};
   latest_->end();
-  group_.ratio("9", "against safetensors", ours, add("peer", 20), 0.9);
+  const auto theirs = add("peer", 20);
+  latest_->description().detail = "theirs";
+  group_.ratio("9", "against safetensors", ours, theirs, 0.9);
   group_.ratio("1", "codec against raw", add("codec", 20), add("raw", 20), 0.7);
   const std::vector<RatioCheck> checks = decide();
   EXPECT_EQ(checks[0].verdict, BoundVerdict::kFail);
@@ -196,7 +198,9 @@ TEST_F(CheckGroupTest, OurPythonModuleThatFailsInALapFails) {
   const auto ours = add("peer", 20);
   latest_->description().peer = {{"name", kPythonModule}};
   latest_->fail();
-  group_.ratio("9", "against safetensors", ours, add("peer", 20), 0.9);
+  const auto theirs = add("peer", 20);
+  latest_->description().detail = "theirs";
+  group_.ratio("9", "against safetensors", ours, theirs, 0.9);
   EXPECT_EQ(decide().front().verdict, BoundVerdict::kFail);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <memory>
 #include <optional>
 
@@ -28,7 +29,16 @@ int measure(MeasurementOptions options, const ResultOptions& result, const std::
   }
   const std::vector<CheckpointCheck> checks = check_checkpoints(measurement);
   print_lines(checkpoint_table(measurement, checks));
-  if (file) file->commit(checkpoint_document(command, options, measurement, checks));
+  // Without a round there is no result.
+  if (file && !measurement.rounds.empty()) {
+    file->commit(checkpoint_document(command, options, measurement, checks));
+  }
+  if (measurement.signal != 0) {
+    say("note: interrupted after {} of {} rounds: only what was measured until then is here\n",
+        measurement.rounds.size(), options.rounds);
+    // The caller, a shell for example, learns by which signal the program ended. The files go first.
+    static_cast<void>(::raise(measurement.signal));
+  }
   const auto failed = [](const CheckpointCheck& check) { return check.verdict == CheckVerdict::kFail; };
   return std::ranges::any_of(checks, failed) ? 1 : 0;
 }
@@ -42,8 +52,7 @@ void add_checkpoint(CLI::App& bench, const std::vector<std::string>& command, in
       "checkpoint", "Measure the checkpointer: stall, background write, memory, and interference with compute steps");
   add_directory(app, options->directory)->required();
   add_workload(app, options->workload, "Model, to which an optimizer is added");
-  app.add_option("--scale", options->state_bytes, "Maximum bytes of model and optimizer (default 512MiB)")
-      ->transform(CLI::AsSizeValue(false));
+  add_scale(app, options->state_bytes, "512MiB");
   app.add_option("--io", options->io_path, "I/O path for checkpoints and for the plain files they are compared with")
       ->capture_default_str();
   app.add_option("--threads", options->threads, "Threads that copy and write; 0 = one per core")->capture_default_str();

@@ -44,10 +44,10 @@ class CompareTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            result = Path(folder) / "result.json"
+        with tempfile.TemporaryDirectory() as directory:
+            result = Path(directory) / "result.json"
             subprocess.run(
-                [TZMARK, "bench", "--dir", folder, "--json", str(result)]
+                [TZMARK, "bench", "--dir", directory, "--json", str(result)]
                 + [
                     "--workload",
                     "mixed",
@@ -330,8 +330,10 @@ class CompareTest(unittest.TestCase):
         twins = copy.deepcopy(document["results"])
         for twin in twins:
             twin["id"] += " for steps"
+            twin["group"] = "steps"
         imitations = copy.deepcopy(document["results"])
         for result in imitations:
+            result["detail"] = "as-fio"
             result["id"] = result["id"].replace(
                 "raw write mixed", "raw write mixed as-fio"
             )
@@ -824,11 +826,11 @@ class CompareTest(unittest.TestCase):
         for lists in ((f"{one},", one), (one, f",{one}")):
             text = self.compare("--runs", *lists, status=2)
             self.assertRegex(text, "a file name in '.*,.*' is empty")
-        (self.directory / "folder").mkdir()
-        for words in ((one, "folder"), (one, one, "--floor", "folder")):
+        (self.directory / "directory").mkdir()
+        for words in ((one, "directory"), (one, one, "--floor", "directory")):
             text = self.compare(*words, status=3)
             self.assertRegex(
-                text, "TZE-ENV-002.*folder: cannot be read: Is a directory"
+                text, "TZE-ENV-002.*directory: cannot be read: Is a directory"
             )
 
 

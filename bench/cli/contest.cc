@@ -33,6 +33,8 @@ class Scheduler {
         engine_(source_, filter, {.stop = options.stop, .now = options.now, .end = end_}) {}
 
   void run() {
+    // What could not be verified must not be run.
+    for (Contest& contest : contests_) leave_out_if_a_subject_is(contest);
     run_while(&Scheduler::is_open);
     for (Contest& contest : contests_) {
       if (contest.verdict != BoundVerdict::kUndecided) continue;
@@ -47,6 +49,12 @@ class Scheduler {
 
  private:
   using Wants = bool (Scheduler::*)(const Contest&) const;
+
+  void leave_out_if_a_subject_is(Contest& contest) const {
+    for (const std::size_t subject : contest.subjects) {
+      if (!subjects_[subject].why.empty()) contest.why = subjects_[subject].why;
+    }
+  }
 
   bool can_go_on(const Contest& contest) const {
     return contest.why.empty() && !contest.interval.exhausted() && contest.interval.pairs() < options_.laps_max;
@@ -162,9 +170,7 @@ class Scheduler {
   void conclude(const Lap& lap) {
     for (const std::size_t i : turns_.front()) {
       Contest& contest = contests_[i];
-      for (const std::size_t subject : contest.subjects) {
-        if (!subjects_[subject].why.empty()) contest.why = subjects_[subject].why;
-      }
+      leave_out_if_a_subject_is(contest);
       if (contest.why.empty() && lap.is_complete()) conclude(contest, lap);
     }
   }

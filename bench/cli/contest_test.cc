@@ -195,6 +195,21 @@ TEST_F(ContestTest, AFailureEndsTheContestsOfItsSubjectOnly) {
 }
 
 // Where a verdict is borderline, what is left of the budget makes it a clear one.
+// Whatever it would do now: its files may not be there.
+TEST_F(ContestTest, WhatWasLeftOutBeforeIsNotRun) {
+  add("base", 1);
+  add("fails to verify", 1);
+  subjects_[1].why = "disk full";
+  subjects_[1].has_failed = true;
+  std::vector<Contest> contests = {contest(1, 0, 0.95), contest(0, 0, 0.95)};
+  run(contests);
+  EXPECT_EQ(contests[0].why, "disk full");
+  EXPECT_EQ(contests[0].interval.pairs(), 0U);
+  EXPECT_TRUE(subjects_[1].has_failed);
+  EXPECT_THAT(subjects_[1].samples, testing::IsEmpty());
+  EXPECT_EQ(contests[1].verdict, BoundVerdict::kPass);
+}
+
 TEST_F(ContestTest, TheRestOfTheBudgetGoesToBorderlineRatios) {
   std::vector<Contest> contests;
   for (int i = 0; i < 20; ++i) {

@@ -17,7 +17,7 @@ namespace tzmark::bench {
 namespace {
 
 [[noreturn]] void become_python(const char* file, const char* name, std::vector<std::string> options) {
-  const std::filesystem::path program = data_folder() / "reports" / file;
+  const std::filesystem::path program = data_directory() / "reports" / file;
   // Python itself would exit with 2, the status for wrong usage.
   if (!std::filesystem::exists(program)) {
     throw Error(ErrorCode::kUnavailable, fmt::format("{}: no such file", program.string()));

@@ -74,6 +74,17 @@ TEST_F(Rounds, OneThatFailsOrLacksSomethingIsLeftOutAlone) {
   EXPECT_EQ(runs, 2);
 }
 
+// Such as a depth that was given and is the default of the path.
+TEST_F(Rounds, SettingsThatAreTheSameAreMeasuredOnce) {
+  add("one");
+  add("two").description().detail = "one";
+  EXPECT_EQ(run(3), 3u);
+  EXPECT_THAT(subjects_[0].samples, SizeIs(3));
+  EXPECT_THAT(subjects_[1].samples, IsEmpty());
+  EXPECT_THAT(subjects_[1].why, HasSubstr("measured already"));
+  EXPECT_FALSE(subjects_[1].has_failed);
+}
+
 TEST_F(Rounds, WrongBytesAreThrown) {
   add("works");
   add("wrong").at_verify = [] { throw Error(ErrorCode::kFileChanged, "other bytes"); };

@@ -32,14 +32,15 @@ constexpr std::array<std::string_view, 10> kNeutralOptions = {"--json",     "--d
                                                               "--seed",     "--rounds", "--budget", "--calibrate",
                                                               "--markdown", "--live"};
 // Members of a result that say what it measures. The rest is what was measured.
-constexpr std::array<std::string_view, 17> kParameters = {
-    "subject",      "peer",      "op",     "io",    "layout", "workload", "block_bytes", "queue_depth", "threads",
-    "verification", "encrypted", "memory", "cache", "bytes",  "tensors",  "pages",       "durable"};
+constexpr std::array<std::string_view, 19> kParameters = {
+    "subject",  "detail",      "group",       "peer",    "op",           "io",        "layout",
+    "workload", "block_bytes", "queue_depth", "threads", "verification", "encrypted", "memory",
+    "cache",    "bytes",       "tensors",     "pages",   "durable"};
 // Parameters that a result shares with its raw path. Reads into GPU memory have one that reuses host memory.
-constexpr std::array<std::string_view, 9> kPathParameters = {
-    "op", "io", "workload", "block_bytes", "queue_depth", "threads", "cache", "memory", "pages"};
+constexpr std::array<std::string_view, 10> kPathParameters = {
+    "group", "op", "io", "workload", "block_bytes", "queue_depth", "threads", "cache", "memory", "pages"};
 constexpr std::string_view kToDisk = " to disk";
-constexpr std::string_view kAsFio = " as-fio ";  // raw transfers that imitate fio instead of the codec
+constexpr std::string_view kAsFio = "as-fio";  // detail of raw transfers that imitate fio instead of the codec
 
 template <std::size_t kCount>
 bool contains(const std::array<std::string_view, kCount>& names, std::string_view name) {
@@ -142,15 +143,12 @@ json parameter(const Series& series, const std::string& name) {
   return found == series.parameters.end() ? json() : found->second;
 }
 
-// Returns what a result shares with its raw path: parameters, with or without the fsync, and the group of its check.
+// Returns what a result shares with its raw path: parameters, and whether its time includes the fsync.
 std::string path_of(const std::string& id, const Series& series, const json& memory) {
   json path = {id.ends_with(kToDisk)};
   for (const std::string_view name : kPathParameters) {
     path.push_back(name == "memory" ? memory : parameter(series, name == "io" ? "io.actual" : std::string(name)));
   }
-  const std::string plain = id.substr(0, id.size() - (id.ends_with(kToDisk) ? kToDisk.size() : 0));
-  const std::size_t group = plain.rfind(" for ");
-  path.push_back(group == std::string::npos ? "" : plain.substr(group));
   return path.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -175,7 +173,7 @@ void find_witnesses(RunDocument& run) {
 void find_references(RunDocument& run) {
   std::map<std::string, std::string> raws;  // ids by path
   for (const auto& [id, series] : run.series) {
-    if (series.subject != "raw" || series.rates.empty() || id.find(kAsFio) != std::string::npos) continue;
+    if (series.subject != "raw" || series.rates.empty() || parameter(series, "detail") == kAsFio) continue;
     raws.emplace(path_of(id, series, parameter(series, "memory")), id);
   }
   for (auto& [id, series] : run.series) {

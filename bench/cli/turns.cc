@@ -21,6 +21,9 @@ constexpr std::size_t kLapsPerPair = 3;
 // Beyond them, a line waits for the next pair.
 constexpr std::size_t kDisturbedLapsPerPair = 3;
 
+// Of each side of a line.
+constexpr unsigned kTriesInAll = 3;
+
 enum Side : std::size_t { kOld, kNew };
 
 // The lines in both processes of a pair: twice the line, plus the side.
@@ -46,6 +49,10 @@ class PairSource final : public Source {
     return {taken.seconds_per_byte, taken.disturbance};
   }
   bool can_retry(std::size_t i) const override { return pair_[i % 2]->is_running(); }
+  void note_failure(std::size_t i, const SourceFailure& failure) override {
+    ++lines_[i / 2].failures;
+    lines_[i / 2].last_failure = failure.message;
+  }
   void leave_out(std::size_t i, const SourceFailure& failure) override { lines_[i / 2].why = failure.message; }
 
  private:
@@ -63,7 +70,9 @@ class Turns {
         options_(options),
         random_(options.seed),
         filter_(options.is_disturbed),
-        engine_(pair, filter_, {.stop = options.stop, .now = options.now, .end = options.now() + options.budget}) {}
+        // A build whose every process dies has laps without a failure in between.
+        engine_(pair, filter_, {.stop = options.stop, .now = options.now, .end = options.now() + options.budget},
+                kTriesInAll, Engine::Failures::kInAll) {}
 
   MachineConditions run() {
     engine_.run({[this] { return next(); }, [this](const Lap& lap) { conclude(lap); }});

@@ -50,7 +50,9 @@ struct TurnLine {
   ChangeVerdict verdict = ChangeVerdict::kUndecided;
   std::vector<double> old_seconds = {}, new_seconds = {};  // per byte, of the laps that count
   std::size_t disturbed_laps = 0;                          // run, but not counted
-  std::string why = {};                                    // not empty: could not be measured
+  std::size_t failures = 0;                                // of samples, of both builds
+  std::string last_failure = {};
+  std::string why = {};  // not empty: could not be measured
 };
 
 struct TurnOptions {
@@ -66,8 +68,8 @@ struct TurnOptions {
 };
 
 // Runs until every line is decided or the budget is spent. A line whose build lacks something, whose builds move
-// different amounts, or that fails three times in a row, ends with the reason; a process that dies of one ends its
-// pair. Wrong bytes (TZE-ENV-005), files that break a rule, and processes that cannot be started are thrown.
+// different amounts, or that fails three times in all, ends with the reason; a process that dies of one ends its pair.
+// Wrong bytes (TZE-ENV-005), files that break a rule, and processes that cannot be started are thrown.
 MachineConditions run_in_turn(const StartProcess& start_old, const StartProcess& start_new,
                               std::vector<TurnLine>& lines, const TurnOptions& options);
 

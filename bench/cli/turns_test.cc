@@ -27,6 +27,7 @@ struct FakeBuilds {
   std::vector<Error> failures = {};  // of the new build; the last is thrown first
   std::size_t failures_after = 0;    // samples of both builds
   bool is_disturbed = false, failures_are_deaths = false;
+  std::size_t samples_of_a_process = 0;  // of the new build, after which each one dies; 0 = none dies
   std::uint64_t new_bytes = 1 << 20;
 };
 
@@ -40,6 +41,10 @@ class FakeProcess final : public BuildProcess {
 
   TurnSample sample(std::size_t line) override {
     builds_.order.push_back(name_);
+    if (name_ == "new" && builds_.samples_of_a_process != 0 && ++samples_ > builds_.samples_of_a_process) {
+      is_running_ = false;
+      throw Error(ErrorCode::kResource, "died");
+    }
     if (name_ == "new" && line == 0 && !builds_.failures.empty() && builds_.order.size() > builds_.failures_after) {
       const Error failure = builds_.failures.back();
       builds_.failures.pop_back();
@@ -64,6 +69,7 @@ class FakeProcess final : public BuildProcess {
   FakeBuilds& builds_;
   const std::string name_;
   const double slowness_;
+  std::size_t samples_ = 0;
   bool is_running_ = true;
 };
 
@@ -166,6 +172,15 @@ TEST_F(TurnsTest, ADeathTakesNoLapsBeforeIt) {
   EXPECT_EQ(line.why, "killed");
   EXPECT_EQ(line.old_seconds.size(), 4U);
   EXPECT_EQ(line.ratio.pairs(), 1U);
+}
+
+// Each process measures a lap and dies of the next one, so that every failure comes after success.
+TEST_F(TurnsTest, ABuildWhoseEveryProcessDiesIsNotMeasured) {
+  builds_.samples_of_a_process = 3;
+  const TurnLine line = run(1, 1, std::chrono::minutes(10)).front();
+  EXPECT_THAT(line.why, HasSubstr("died"));
+  EXPECT_EQ(line.failures, 3U);
+  EXPECT_LE(line.ratio.pairs(), 3U);
 }
 
 TEST_F(TurnsTest, DifferentAmountsAreNoComparison) {

@@ -68,7 +68,7 @@ json answer(std::vector<Measured>& lines, const json& request) {
 
 void serve_samples(BenchOptions options) {
   options.no_ceilings = true;  // loops of the bench, not of what builds differ by
-  // An answer that nobody reads ends this process by an exception, so that its files are removed.
+  // An answer that is not read ends this process by an exception, so that its files are removed.
   ::signal(SIGPIPE, SIG_IGN);
   Workplace place(options.directory);
   std::vector<Measured> lines = matrix_subjects(options, place, matrix_content(options));
@@ -142,11 +142,13 @@ TurnSample WorkerProcess::sample(std::size_t line) {
     ids_.at(line) = reply.at("id");
     const double elapsed_ns = reply.at("elapsed_ns").get<double>() + reply.at("sync_ns").get<double>();
     const auto bytes = reply.at("bytes").get<std::uint64_t>();
-    if (!(elapsed_ns > 0) || !std::isfinite(elapsed_ns) || bytes == 0) {
+    const double seconds_per_byte = elapsed_ns / 1e9 / static_cast<double>(bytes);
+    if (bytes == 0 || !std::isnormal(seconds_per_byte) || !std::isnormal(1 / seconds_per_byte) ||
+        seconds_per_byte < 0) {
       throw Error(ErrorCode::kResource, fmt::format("{} moved {} bytes in {} ns", facts_.program, bytes, elapsed_ns));
     }
     const json& disturbance = reply.at("disturbance");
-    return {.seconds_per_byte = elapsed_ns / 1e9 / static_cast<double>(bytes),
+    return {.seconds_per_byte = seconds_per_byte,
             .bytes = bytes,
             .disturbance = {.elapsed_ns = disturbance.at("elapsed_ns"),
                             .other_user_ns = disturbance.at("other_user_ns"),

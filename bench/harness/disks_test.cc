@@ -25,7 +25,7 @@ class MadeUpSys : public testing::Test {
   MadeUpSys() {
     add("8:0", "sda");
     add("8:3", "sda/sda3");
-    test::write_whole(folder("sda/sda3") / "partition", std::as_bytes(std::span("3\n", 2)));
+    test::write_whole(directory("sda/sda3") / "partition", std::as_bytes(std::span("3\n", 2)));
     add("259:0", "nvme0n1");
     add("253:0", "dm-0");
     add("9:0", "md0");
@@ -35,14 +35,14 @@ class MadeUpSys : public testing::Test {
     below("md0", "nvme0n1");
   }
 
-  fs::path folder(const std::string& device) const { return sys_ / "devices" / device; }
+  fs::path directory(const std::string& device) const { return sys_ / "devices" / device; }
   void add(const std::string& number, const std::string& device) {
-    fs::create_directories(folder(device) / "slaves");
+    fs::create_directories(directory(device) / "slaves");
     fs::create_directories(sys_ / "dev" / "block");
-    fs::create_directory_symlink(folder(device), sys_ / "dev" / "block" / number);
+    fs::create_directory_symlink(directory(device), sys_ / "dev" / "block" / number);
   }
   void below(const std::string& upper, const std::string& lower) {
-    fs::create_directory_symlink(folder(lower), folder(upper) / "slaves" / fs::path(lower).filename());
+    fs::create_directory_symlink(directory(lower), directory(upper) / "slaves" / fs::path(lower).filename());
   }
 
   test::TestDirectory directory_;

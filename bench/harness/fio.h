@@ -16,7 +16,7 @@
 //
 // fio reports the time of each job, but its jobs start up to 10 ms apart, so that the slowest one takes up to a third
 // less than all of them together. The time taken here is therefore from the first start of a transfer to the last end,
-// by a log that fio keeps in memory and writes beside the file afterwards (FILE.fio_lat.log, removed again). Its times
+// by a log that fio keeps in memory and writes next to the file afterwards (FILE.fio_lat.log, removed again). Its times
 // are whole milliseconds, of which one is taken off: fio never seems slower than it was, or than its slowest job. That
 // one is reported in whole milliseconds, rounded up (update_runtime in its backend.c); within that millisecond, it is
 // the sum of the job's latencies over its depth, a lower bound.

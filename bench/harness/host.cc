@@ -16,11 +16,11 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// Returns the entries of a folder whose names are the word and a number, "node0".
-std::vector<fs::path> numbered(const fs::path& folder, std::string_view word) {
+// Returns the entries of a directory whose names are the word and a number, "node0".
+std::vector<fs::path> numbered(const fs::path& directory, std::string_view word) {
   std::vector<fs::path> found;
   std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(folder, absent)) {
+  for (const auto& entry : fs::directory_iterator(directory, absent)) {
     const std::string name = entry.path().filename();
     const bool matches = name.starts_with(word) && name.size() > word.size();
     if (matches && name.find_first_not_of("0123456789", word.size()) == std::string::npos) found.push_back(entry);

@@ -32,8 +32,8 @@ constexpr std::array<std::string_view, 20> kFeatures = {
     "vaes",  "vpclmulqdq", "sha_ni", "pmull",     "sha1", "sha2", "sha512", "crc32",   "asimd",    "sve"};
 
 json huge_page_facts() {
-  const std::filesystem::path folder = "/sys/kernel/mm/transparent_hugepage";
-  const auto setting = [&](const char* name) { return or_null(chosen(read_value(folder / name).value_or(""))); };
+  const std::filesystem::path directory = "/sys/kernel/mm/transparent_hugepage";
+  const auto setting = [&](const char* name) { return or_null(chosen(read_value(directory / name).value_or(""))); };
   return {{"enabled", setting("enabled")}, {"defrag", setting("defrag")}};
 }
 

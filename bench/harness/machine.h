@@ -21,7 +21,8 @@ nlohmann::json storage_facts(const std::string& directory);
 nlohmann::json cpu_facts(std::string_view cpuinfo);
 // hypervisor, l3_bytes, numa_nodes, frequency, mitigations, cgroup and vm. root: holds proc and sys.
 nlohmann::json host_facts(const std::filesystem::path& root = "/");
-// Settings of the queue of a disk: scheduler, readahead_bytes, write_cache, and its sizes. disk: its folder in sysfs.
+// Settings of the queue of a disk: scheduler, readahead_bytes, write_cache, and its sizes. disk: its directory in
+// sysfs.
 nlohmann::json disk_facts(const std::filesystem::path& disk);
 // The first GPU that NVIDIA's driver lists; null without one.
 nlohmann::json gpu_facts(const std::string& proc_driver_nvidia = "/proc/driver/nvidia");

@@ -18,6 +18,9 @@ namespace tzmark::bench {
 namespace {
 
 constexpr std::chrono::seconds kQuitTime(3);
+// Answers have some kilobytes and a few levels; what writes them out again calls itself for each level.
+constexpr std::size_t kLineBytesMax = std::size_t{16} << 20;
+constexpr int kLevelsMax = 64;
 
 Error call_failed(const char* call) { return errno_error(ErrorCode::kResource, call); }
 
@@ -28,7 +31,8 @@ bool wait_for(int fd, short events, Clock::time_point deadline) {
     const timespec timeout = {left / std::chrono::seconds(1), (left % std::chrono::seconds(1)).count()};
     pollfd ready = {fd, events, 0};
     const int result = ::ppoll(&ready, 1, &timeout, nullptr);
-    if (result >= 0) return result > 0;
+    // A descriptor that is always ready must not outlast the deadline.
+    if (result >= 0) return result > 0 && left > Clock::duration::zero();
     if (errno != EINTR) throw call_failed("ppoll");
   }
 }
@@ -93,8 +97,10 @@ void Peer::send(const std::string& line, Clock::time_point deadline) {
 }
 
 nlohmann::json Peer::receive(Clock::time_point deadline) {
-  std::size_t end = 0;
-  while ((end = received_.find('\n')) == std::string::npos) {
+  std::size_t end = 0, searched = 0;
+  while ((end = received_.find('\n', searched)) == std::string::npos) {
+    searched = received_.size();
+    if (searched > kLineBytesMax) give_up(fmt::format("answered with more than {} bytes in a line", kLineBytesMax));
     if (!wait_for(from_.get(), POLLIN, deadline)) give_up("did not answer in time");
     std::array<char, 4096> block{};
     const ssize_t got = ::read(from_.get(), block.data(), block.size());
@@ -104,7 +110,13 @@ nlohmann::json Peer::receive(Clock::time_point deadline) {
   }
   const std::string line = received_.substr(0, end);
   received_.erase(0, end + 1);
-  nlohmann::json reply = nlohmann::json::parse(line, nullptr, false);
+  bool is_too_deep = false;
+  const auto look_at_depth = [&](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
+    is_too_deep = is_too_deep || depth > kLevelsMax;
+    return !is_too_deep;
+  };
+  nlohmann::json reply = nlohmann::json::parse(line, look_at_depth, false);
+  if (is_too_deep) give_up(fmt::format("answered with values that are nested more than {} levels deep", kLevelsMax));
   if (!reply.is_object()) give_up(fmt::format("answered '{}'", line.substr(0, 200)));
   return reply;
 }

@@ -117,6 +117,32 @@ TEST_F(PeerTest, SilenceIsAnErrorInTime) {
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
 }
 
+// One that always has more to say is never silent.
+TEST_F(PeerTest, AnEndlessLineIsAnErrorInTimeAndRoom) {
+  const auto begin = Clock::now();
+  const auto slow = error_of(driver("while sleep 0.05; do printf x; done"), milliseconds(400));
+  ASSERT_TRUE(slow);
+  EXPECT_THAT(slow->message(), HasSubstr("did not answer in time"));
+  const auto fast = error_of(driver("exec cat /dev/zero"));
+  ASSERT_TRUE(fast);
+  EXPECT_THAT(fast->message(), HasSubstr("more than 16777216 bytes in a line"));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(PeerTest, DeepValuesAreAnError) {
+  const auto nested = [](int levels) {
+    const std::string count = std::to_string(levels);
+    return R"(printf '{"unavailable": '; head -c )" + count + " /dev/zero | tr '\\0' '['; head -c " + count +
+           " /dev/zero | tr '\\0' ']'; echo '}'";
+  };
+  for (const int levels : {100, 1'000'000}) {
+    const auto error = error_of(driver(nested(levels)));
+    ASSERT_TRUE(error);
+    EXPECT_THAT(error->message(), HasSubstr("nested more than 64 levels deep"));
+    EXPECT_THAT(error_of({"sh", "-c", nested(levels)})->message(), HasSubstr("nested more than 64 levels deep"));
+  }
+}
+
 TEST_F(PeerTest, WhatIsNoObjectIsAnError) {
   EXPECT_THAT(error_of(driver("echo done"))->message(), HasSubstr("answered 'done'"));
   EXPECT_THAT(error_of(driver("echo 17"))->message(), HasSubstr("answered '17'"));

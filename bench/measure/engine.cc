@@ -71,7 +71,9 @@ Lap Engine::take(const std::vector<std::size_t>& order) {
     lap.samples.push_back(*sample);
   }
   if (lap.result == LapResult::kCounts) {
-    for (const std::size_t source : order) failures_.erase(source);
+    if (counted_ == Failures::kInARow) {
+      for (const std::size_t source : order) failures_.erase(source);
+    }
     filter_.add(lap.disturbance);
     if (!filter_.counts(lap.disturbance)) lap.result = LapResult::kDisturbed;
   }
@@ -88,6 +90,7 @@ std::optional<LapSample> Engine::try_sample(std::size_t source) {
       return LapSample{source, taken.seconds_per_byte, taken.disturbance, rule_.now() - begin};
     } catch (...) {
       const SourceFailure failure = failure_now();
+      source_.note_failure(source, failure);
       if (!failure.has_failed || ++failures_[source] >= tries_) {
         source_.leave_out(source, failure);
         return {};

@@ -47,6 +47,8 @@ class Source {
   virtual SourceSample take(std::size_t source) = 0;
   // Whether a source that has just failed can be tried again now, which a process that died cannot.
   virtual bool can_retry(std::size_t /*source*/) const { return true; }
+  // Is told of each failure, before it is tried again or left out.
+  virtual void note_failure(std::size_t /*source*/, const SourceFailure& /*failure*/) {}
   // Is told why a source is measured no more, while the exception is handled. Rethrows it, unless overridden.
   virtual void leave_out(std::size_t source, const SourceFailure& failure);
 
@@ -126,9 +128,12 @@ struct Schedule {
 // For one thread at a time. Keeps references to the source and the filter.
 class Engine {
  public:
-  // tries: a source that fails so often in a row, or needs something that this machine lacks, is left out.
-  Engine(Source& source, DisturbanceFilter& filter, StoppingRule rule, unsigned tries = 3)
-      : source_(source), filter_(filter), rule_(std::move(rule)), tries_(tries) {}
+  enum class Failures { kInARow, kInAll };
+
+  // tries: a source that fails so often, in a row or in all, or needs something that this machine lacks, is left out.
+  Engine(Source& source, DisturbanceFilter& filter, StoppingRule rule, unsigned tries = 3,
+         Failures counted = Failures::kInARow)
+      : source_(source), filter_(filter), rule_(std::move(rule)), tries_(tries), counted_(counted) {}
 
   // Takes laps until the schedule or the stopping rule ends them, which is asked before each lap. Throws wrong bytes,
   // and what the source rethrows.
@@ -147,7 +152,8 @@ class Engine {
   DisturbanceFilter& filter_;
   StoppingRule rule_;
   const unsigned tries_;
-  std::map<std::size_t, unsigned> failures_;  // by source, since its last lap without one
+  const Failures counted_;
+  std::map<std::size_t, unsigned> failures_;  // by source; in a row, since its last lap without one
   SampleLog log_;
 };
 

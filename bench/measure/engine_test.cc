@@ -24,6 +24,7 @@ class SimulatedSource final : public Source {
     return {static_cast<double>(source + 1), {.elapsed_ns = 1, .steal_ns = is_disturbed ? 1U : 0U}};
   }
   bool can_retry(std::size_t) const override { return !is_dead; }
+  void note_failure(std::size_t, const SourceFailure&) override { ++failures; }
   void leave_out(std::size_t source, const SourceFailure& failure) override {
     if (rethrows) Source::leave_out(source, failure);
     left_out.push_back(source);
@@ -32,6 +33,7 @@ class SimulatedSource final : public Source {
 
   std::function<void(std::size_t)> at_take;
   std::vector<std::size_t> taken, left_out;
+  int failures = 0;
   SourceFailure latest;
   StoppingRule::Clock::time_point now{};
   bool is_disturbed = false, is_dead = false, rethrows = false, is_stopped = false;
@@ -130,6 +132,22 @@ TEST_F(EngineTest, FailuresOfADeadSourceAddUpUntilALapIsComplete) {
   fail(1);
   engine.take({0});
   EXPECT_THAT(source_.left_out, ElementsAre(0));
+}
+
+TEST_F(EngineTest, FailuresMayAddUpOverCompleteLaps) {
+  Engine engine(source_, filter_, {.now = [this] { return source_.now; }}, 3, Engine::Failures::kInAll);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(source_.left_out, IsEmpty());
+    source_.is_dead = true;
+    fail(1);
+    engine.take({0});
+    source_.is_dead = false;
+    if (i < 2) {
+      EXPECT_EQ(engine.take({0}).result, LapResult::kCounts);
+    }
+  }
+  EXPECT_THAT(source_.left_out, ElementsAre(0));
+  EXPECT_EQ(source_.failures, 3);
 }
 
 TEST_F(EngineTest, ThrowsWrongBytesAndWhatIsNoFailure) {

@@ -307,7 +307,7 @@ class Driver:
     def answer(self, request: Json) -> Json:
         """Returns the reply to one request. Errors are replies, so that the process continues.
 
-        The user time is that of all the work for the request: whoever watches the machine can take it off.
+        The user time is that of all the work for the request: what watches the machine can subtract it.
         """
         user_before_ns = user_ns()
         reply = self._reply(request)
@@ -409,9 +409,9 @@ def memory_detail() -> str:
 
 def warm_up(peer: Peer) -> None:
     """Runs everything once, because an implementation may load and start parts on first use."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         data, spec, file = (
-            Path(folder) / name for name in ("data.bin", "spec.json", "file")
+            Path(directory) / name for name in ("data.bin", "spec.json", "file")
         )
         data.write_bytes(bytes(8))
         tensor = {"name": "x", "dtype": "float32", "shape": [2]}

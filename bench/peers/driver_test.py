@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER))
+DIRECTORY = Path(__file__).resolve().parent
+sys.path.insert(0, str(DIRECTORY))
 
 import driver
 from driver import Content, Driver, Json, Open, Read, Refused, Tensor, Write
 
 PLAYED = """
 import sys
-sys.path[:0] = [{folder!r}]
+sys.path[:0] = [{directory!r}]
 import driver
 import driver_test
 {more}
@@ -96,11 +96,11 @@ class Scratch(unittest.TestCase):
     """A directory with a specification of two tensors, whose data is in reverse order in the data file."""
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.file = self.folder / "file"
-        (self.folder / "data.bin").write_bytes(bytes(range(10)))
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        self.file = self.directory / "file"
+        (self.directory / "data.bin").write_bytes(bytes(range(10)))
         self.entries: list[Json] = [
             {
                 "name": "b",
@@ -113,8 +113,8 @@ class Scratch(unittest.TestCase):
         ]
 
     def spec(self) -> str:
-        path = self.folder / "spec.json"
-        data = str(self.folder / "data.bin")
+        path = self.directory / "spec.json"
+        data = str(self.directory / "data.bin")
         path.write_text(json.dumps({"data": data, "tensors": self.entries}))
         return str(path)
 
@@ -131,7 +131,7 @@ class Tensors(Scratch):
         spec = self.spec()
         document = json.loads(Path(spec).read_text())
         self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(self.folder)
+        os.chdir(self.directory)
         os.mkdir("deeper")
         deeper = "deeper/spec.json"
         Path(deeper).write_text(json.dumps(document | {"data": "data.bin"}))
@@ -185,7 +185,7 @@ class Answers(Scratch):
 
     def test_writes_another_version_each_time(self) -> None:
         size = 4096 + 12
-        (self.folder / "data.bin").write_bytes(bytes(size))
+        (self.directory / "data.bin").write_bytes(bytes(size))
         self.entries = [
             {"name": name, "dtype": "int8", "offset": at, "length": length}
             | {"shape": [length]}
@@ -225,7 +225,7 @@ class Answers(Scratch):
         self.assertEqual(self.peer.released, 1)
 
     def test_says_what_went_wrong(self) -> None:
-        missing = str(self.folder / "missing")
+        missing = str(self.directory / "missing")
         for request, text in (
             ({"op": "read", "file": missing}, "FileNotFoundError"),
             ({"op": "read"}, "missing 1 required positional argument: 'file'"),
@@ -334,17 +334,19 @@ class Module(Scratch):
             ("usr", "usr/lib/python3/dist-packages"),
             ("site/tzmark/_install", "site"),
         ):
-            folder = self.folder / prefix / "share/tzmark/bench/peers"
-            folder.mkdir(parents=True)
-            file = folder / "tzmark_driver.py"
-            self.assertIsNone(tzmark_driver.module_folder(file))
-            module = self.folder / package / tzmark_driver.MODULE
+            directory = self.directory / prefix / "share/tzmark/bench/peers"
+            directory.mkdir(parents=True)
+            file = directory / "tzmark_driver.py"
+            self.assertIsNone(tzmark_driver.module_directory(file))
+            module = self.directory / package / tzmark_driver.MODULE
             module.parent.mkdir(parents=True, exist_ok=True)
             module.touch()
-            found = tzmark_driver.module_folder(file)
-            self.assertEqual(found, (self.folder / package).resolve())
+            found = tzmark_driver.module_directory(file)
+            self.assertEqual(found, (self.directory / package).resolve())
         # In the source tree it is what the interpreter finds.
-        self.assertIsNone(tzmark_driver.module_folder(FOLDER / "tzmark_driver.py"))
+        self.assertIsNone(
+            tzmark_driver.module_directory(DIRECTORY / "tzmark_driver.py")
+        )
 
 
 class Process(unittest.TestCase):
@@ -362,7 +364,7 @@ class Process(unittest.TestCase):
         return [json.loads(line) for line in done.stdout.splitlines()], done
 
     def played(self, load: str, text: str, more: str = "") -> list[Json]:
-        program = PLAYED.format(folder=str(FOLDER), load=load, more=more)
+        program = PLAYED.format(directory=str(DIRECTORY), load=load, more=more)
         replies, done = self.converse(program, text)
         self.assertEqual(done.returncode, 0, done.stderr)
         return replies
@@ -382,7 +384,9 @@ class Process(unittest.TestCase):
         )
 
     def test_noise_goes_to_stderr(self) -> None:
-        program = PLAYED.format(folder=str(FOLDER), load="driver_test.Played", more="")
+        program = PLAYED.format(
+            directory=str(DIRECTORY), load="driver_test.Played", more=""
+        )
         self.assertIn("noise", self.converse(program, "")[1].stderr)
 
     def test_a_peer_that_cannot_be_loaded_is_unavailable(self) -> None:
@@ -409,7 +413,7 @@ class Filled(driver_test.Played):
         setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
         has_huge = setting.exists() and "[never]" not in setting.read_text()
         for kind, least, most in (("small", 0, 0.1), ("huge", 0.9 * has_huge, 1)):
-            program = PLAYED.format(folder=str(FOLDER), load="Filled", more=more)
+            program = PLAYED.format(directory=str(DIRECTORY), load="Filled", more=more)
             (_, reply), done = self.converse(program, request, "--pages", kind)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertLessEqual(least, reply["huge_share"], kind)
@@ -417,9 +421,9 @@ class Filled(driver_test.Played):
 
     def test_drivers_without_their_packages_are_unavailable(self) -> None:
         for name in ("tensorizer", "safetensors", "tzmark"):
-            # Without the module site no folder of packages is looked into.
+            # Without the module site no directory of packages is looked into.
             done = subprocess.run(
-                [sys.executable, "-B", "-S", FOLDER / f"{name}_driver.py"],
+                [sys.executable, "-B", "-S", DIRECTORY / f"{name}_driver.py"],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

@@ -19,7 +19,7 @@ from driver import Content, Open, Read, Refused, Tensor, Write
 
 MODULE = "tzmark/_tzmark.abi3.so"
 # Below the prefix: of a build directory, of "cmake --install", and of a wheel, whose prefix is inside the package.
-PACKAGE_FOLDERS = (
+PACKAGE_DIRECTORIES = (
     "python",
     "lib*/python3*/dist-packages",
     "lib*/python3*/site-packages",
@@ -27,17 +27,17 @@ PACKAGE_FOLDERS = (
 )
 
 
-def module_folder(this_file: Path) -> Path | None:
-    """Returns the folder of packages that belongs to an installed driver; None if the module is elsewhere."""
+def module_directory(this_file: Path) -> Path | None:
+    """Returns the directory of packages that belongs to an installed driver; None if the module is elsewhere."""
     # PREFIX/share/tzmark/bench/peers/tzmark_driver.py
     if len(this_file.parents) < 5 or this_file.parents[3].name != "share":
         return None
     prefix = this_file.parents[4]
-    for pattern in PACKAGE_FOLDERS:
-        folders = [prefix / pattern] if "*" not in pattern else prefix.glob(pattern)
-        for folder in folders:
-            if (folder / MODULE).is_file():
-                return folder.resolve()
+    for pattern in PACKAGE_DIRECTORIES:
+        directories = [prefix / pattern] if "*" not in pattern else prefix.glob(pattern)
+        for directory in directories:
+            if (directory / MODULE).is_file():
+                return directory.resolve()
     return None
 
 
@@ -45,9 +45,9 @@ class Tzmark:
     """The module, with numpy, and torch if available."""
 
     def __init__(self) -> None:
-        folder = module_folder(Path(__file__).resolve())
-        if folder is not None:
-            sys.path.insert(0, str(folder))
+        directory = module_directory(Path(__file__).resolve())
+        if directory is not None:
+            sys.path.insert(0, str(directory))
         import numpy
         import tzmark
 

@@ -63,13 +63,14 @@ class CodecSubject : public Subject {
     description_.io_actual = file.io_path();
     description_.queue_depth = queue_depth(file, moving_);
     description_.is_default_block = moving_.block_bytes == 0;
-    // Whole messages, where there are some and no block is given.
-    description_.block_bytes =
-        stored_.encrypted && moving_.block_bytes == 0 ? options().piece_bytes : block_bytes(file, moving_);
+    description_.block_bytes = block_bytes(file);
     description_.device_beside = description_.operation == FileOperation::kWrite && moving_.syncs &&
                                  path_traits(file.io_path()).starts_writeback &&
                                  *description_.block_bytes >= kWritebackBytesMin;
   }
+
+  // The size of the transfers of a large tensor.
+  virtual std::uint64_t block_bytes(const File& file) const { return bench::block_bytes(file, moving_); }
 
   // As a profile does.
   template <typename Options>
@@ -172,6 +173,12 @@ class CodecRead final : public CodecSubject {
   std::uint64_t new_memory_bytes() const {
     constexpr std::uint64_t kPiecesBytes = 64 << 20;
     return reading_.target == Target::kSink ? std::min(description_.bytes, kPiecesBytes) : description_.bytes;
+  }
+
+  std::uint64_t block_bytes(const File& file) const override {
+    const bool suits_gpu = reading_.target == Target::kDevice && reading_.verification != Verification::kAll &&
+                           moving_.block_bytes == 0 && file.transfer_bytes_default() == 0;
+    return suits_gpu ? device_options().piece_bytes : CodecSubject::block_bytes(file);
   }
 
   using Loaded = std::variant<std::monostate, LoadedTensors, DeviceTensors>;
@@ -307,6 +314,12 @@ class CodecWrite final : public CodecSubject {
  private:
   void copy_to_device() {
     for (std::size_t i = 0; i < memory_->size(); ++i) copy_from_host((*content_)[i], (*memory_)[i]);
+  }
+
+  // Whole messages, where there are some and no block is given.
+  std::uint64_t block_bytes(const File& file) const override {
+    const bool in_messages = stored_.encrypted && moving_.block_bytes == 0;
+    return in_messages ? WriteOptions().piece_bytes : CodecSubject::block_bytes(file);
   }
 
   const bool from_device_;

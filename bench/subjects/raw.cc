@@ -17,7 +17,7 @@
 namespace tzmark::bench {
 namespace {
 
-// For latencies that nobody reads.
+// For latencies that are not read.
 struct IgnoredLatencies {
   LatencyHistogram submission, completion;
   operator Latencies() { return {submission, completion}; }

@@ -159,14 +159,14 @@ void advise_mount(const Probe& probe, const TaskAnswer& answer, std::vector<Advi
 
 void advise_huge_pages(const Probe& probe, const TaskAnswer& answer, std::vector<Advice>& list) {
   if (!probe.huge_pages) return;
-  const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
+  const std::string directory = "/sys/kernel/mm/transparent_hugepage/";
   if (*probe.huge_pages == "never") {
     list.push_back({.task = answer.task,
                     .what = "Permit huge pages to programs that ask for them",
                     .why =
                         "Transparent huge pages are off (never), so a load touches new memory, and a direct transfer "
                         "pins it, 4 KiB at a time.",
-                    .command = writing("madvise", folder + "enabled"),
+                    .command = writing("madvise", directory + "enabled"),
                     .needs_root = true});
     return;
   }
@@ -175,7 +175,7 @@ void advise_huge_pages(const Probe& probe, const TaskAnswer& answer, std::vector
                     .what = "Let the kernel make room for huge pages where a program asks for them",
                     .why = "Their defragmentation is off (never): once free memory is fragmented, programs get small "
                            "pages.",
-                    .command = writing("madvise", folder + "defrag"),
+                    .command = writing("madvise", directory + "defrag"),
                     .needs_root = true});
   }
   // Who loads with another program has to ask for them there.

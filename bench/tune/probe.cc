@@ -86,18 +86,18 @@ dev_t device_of(const std::string& directory, const std::optional<Mount>& mount)
   return status.st_dev;
 }
 
-// The folder of a device in sysfs; that of the whole disk for a partition. Nothing if there is none.
-std::optional<fs::path> folder_of(const fs::path& sys, dev_t device) {
+// The directory of a device in sysfs; that of the whole disk for a partition. Nothing if there is none.
+std::optional<fs::path> directory_of(const fs::path& sys, dev_t device) {
   std::error_code absent;
-  fs::path folder = fs::canonical(sys / fmt::format("dev/block/{}:{}", major(device), minor(device)), absent);
+  fs::path directory = fs::canonical(sys / fmt::format("dev/block/{}:{}", major(device), minor(device)), absent);
   if (absent) return {};
-  return fs::exists(folder / "partition", absent) ? folder.parent_path() : folder;
+  return fs::exists(directory / "partition", absent) ? directory.parent_path() : directory;
 }
 
-std::vector<fs::path> folders_below(const fs::path& folder) {
+std::vector<fs::path> directories_below(const fs::path& directory) {
   std::vector<fs::path> below;
   std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(folder / "slaves", absent)) {
+  for (const auto& entry : fs::directory_iterator(directory / "slaves", absent)) {
     fs::path member = fs::canonical(entry.path(), absent);
     if (!absent) below.push_back(std::move(member));
   }
@@ -106,23 +106,24 @@ std::vector<fs::path> folders_below(const fs::path& folder) {
 }
 
 // "LVM-gQ2x...": the subsystem that made the volume, in lower case.
-std::string kind_of_volume(const fs::path& folder) {
-  const std::string uuid = read_value(folder / "dm/uuid").value_or("");
+std::string kind_of_volume(const fs::path& directory) {
+  const std::string uuid = read_value(directory / "dm/uuid").value_or("");
   std::string kind = uuid.substr(0, uuid.find('-'));
   std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return kind.empty() ? "dm" : kind;
 }
 
-void add_layers(const fs::path& folder, std::vector<RaidLayer>& layers) {
-  const std::string name = folder.filename();
+void add_layers(const fs::path& directory, std::vector<RaidLayer>& layers) {
+  const std::string name = directory.filename();
   std::error_code absent;
-  const bool is_md = fs::exists(folder / "md", absent);
-  const bool is_dm = fs::exists(folder / "dm", absent);
+  const bool is_md = fs::exists(directory / "md", absent);
+  const bool is_dm = fs::exists(directory / "dm", absent);
   const bool is_known = std::ranges::find(layers, name, &RaidLayer::name) != layers.end();
-  const std::vector<fs::path> below = folders_below(folder);
+  const std::vector<fs::path> below = directories_below(directory);
   if ((is_md || is_dm) && !is_known) {
-    RaidLayer layer{name, is_md ? read_value(folder / "md/level").value_or("md") : kind_of_volume(folder), {}, {}};
-    if (is_md) layer.chunk_bytes = read_number(folder / "md/chunk_size");
+    RaidLayer layer{
+        name, is_md ? read_value(directory / "md/level").value_or("md") : kind_of_volume(directory), {}, {}};
+    if (is_md) layer.chunk_bytes = read_number(directory / "md/chunk_size");
     for (const fs::path& member : below) layer.members.push_back(member.filename());
     layers.push_back(std::move(layer));
   }
@@ -147,13 +148,13 @@ std::optional<std::string> btrfs_bdi(const fs::path& sys) {
 
 std::optional<std::string> bdi_of(const Probe& probe, const fs::path& sys, dev_t device) {
   std::optional<std::string> bdi = fmt::format("{}:{}", major(device), minor(device));
-  if (const auto folder = folder_of(sys, device)) bdi = read_value(*folder / "dev");
+  if (const auto directory = directory_of(sys, device)) bdi = read_value(*directory / "dev");
   if (probe.mount && probe.mount->file_system == "btrfs") bdi = btrfs_bdi(sys);
   std::error_code absent;
   return bdi && fs::exists(sys / "class/bdi" / *bdi, absent) ? bdi : std::nullopt;
 }
 
-// In sysfs, a device lies in the folder of what it is attached to, up to the one that has a node. -1 means none.
+// In sysfs, a device lies in the directory of what it is attached to, up to the one that has a node. -1 means none.
 std::optional<int> numa_node_of(const fs::path& disk) {
   std::error_code absent;
   for (fs::path at = fs::canonical(disk, absent); !absent && at.has_relative_path(); at = at.parent_path()) {
@@ -179,8 +180,8 @@ void add_memory_facts(Probe& probe, const fs::path& root, const json& host) {
   if (const auto limit = value_of<std::uint64_t>(host["cgroup"], "memory_bytes")) {
     probe.memory_bytes = std::min(probe.memory_bytes.value_or(*limit), *limit);
   }
-  const fs::path folder = root / "sys/kernel/mm/transparent_hugepage";
-  const auto setting = [&](const char* name) { return chosen(read_value(folder / name).value_or("")); };
+  const fs::path directory = root / "sys/kernel/mm/transparent_hugepage";
+  const auto setting = [&](const char* name) { return chosen(read_value(directory / name).value_or("")); };
   probe.huge_pages = setting("enabled");
   probe.huge_pages_defrag = setting("defrag");
   probe.huge_pages_shmem = setting("shmem_enabled");
@@ -265,7 +266,7 @@ void add_system_facts(Probe& probe, const fs::path& root, dev_t device) {
   probe.disk = disk_facts(disk);
   probe.schedulers_offered = words_of(read_value(disk / "queue/scheduler").value_or(""));
   probe.numa_node = numa_node_of(disk);
-  if (const auto folder = folder_of(sys, device)) add_layers(*folder, probe.raid);
+  if (const auto directory = directory_of(sys, device)) add_layers(*directory, probe.raid);
   probe.bdi = bdi_of(probe, sys, device);
   if (probe.bdi) {
     const auto kilobytes = read_number(sys / "class/bdi" / *probe.bdi / "read_ahead_kb");

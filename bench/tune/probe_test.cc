@@ -34,10 +34,10 @@ class ProbedTree : public testing::Test {
     test::write_whole(path, std::as_bytes(std::span(text)));
   }
   void add_disk(const std::string& number, const std::string& name) { add_device(number, "pci0/" + name, name); }
-  void add_device(const std::string& number, const std::string& folder, const std::string& name) {
-    const fs::path device = root_ / "sys/devices" / folder;
+  void add_device(const std::string& number, const std::string& directory, const std::string& name) {
+    const fs::path device = root_ / "sys/devices" / directory;
     fs::create_directories(device / "slaves");
-    add("sys/devices/" + folder + "/dev", number + "\n");
+    add("sys/devices/" + directory + "/dev", number + "\n");
     for (const fs::path& link : {root_ / "sys/dev/block" / number, root_ / "sys/class/block" / name}) {
       fs::create_directories(link.parent_path());
       fs::create_directory_symlink(device, link);

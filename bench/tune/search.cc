@@ -176,7 +176,7 @@ class Search {
   }
 
   // The chosen one or the best, if that is confirmed to be faster or at least likely to be so by much; else the
-  // standard setting, which nobody has to change for a gain that may be none.
+  // standard setting, which no user has to change for a gain that may be none.
   std::size_t faster_than_standard(const Confirming& confirming, std::size_t chosen) {
     if (!has_standard() || chosen == kStandard) return chosen;
     if (!sampler_.is_eligible(kStandard)) {

@@ -42,13 +42,4 @@ struct Scenario {
   std::uint64_t default_bytes;  // of a synthetic workload
 };
 
-Scenario gpt2_scenario();
-Scenario pythia_scenario();
-Scenario llama_scenario();
-Scenario mixtral_scenario();
-Scenario sdxl_scenario();
-Scenario one_huge_scenario();
-Scenario many_tiny_scenario();
-Scenario mixed_scenario();
-
 }  // namespace tzmark::bench

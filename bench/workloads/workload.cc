@@ -12,6 +12,17 @@
 #include "workloads/scenario.h"
 
 namespace tzmark::bench {
+
+// The workloads, each of a file of its own.
+Scenario gpt2_scenario();
+Scenario pythia_scenario();
+Scenario llama_scenario();
+Scenario mixtral_scenario();
+Scenario sdxl_scenario();
+Scenario one_huge_scenario();
+Scenario many_tiny_scenario();
+Scenario mixed_scenario();
+
 namespace {
 
 const auto& scenarios() {

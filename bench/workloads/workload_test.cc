@@ -97,11 +97,6 @@ std::string name_of_test(const testing::TestParamInfo<std::string>& test) {
 }
 INSTANTIATE_TEST_SUITE_P(All, EveryWorkload, testing::ValuesIn(all_names()), name_of_test);
 
-TEST(Workloads, AreTheseEight) {
-  EXPECT_THAT(all_names(), testing::UnorderedElementsAre("gpt2", "pythia-1.4b", "llama-3.1-8b", "mixtral-8x7b",
-                                                         "sdxl-unet", "one-huge", "many-tiny", "mixed"));
-}
-
 TEST(Workloads, UnknownNameIsAnsweredWithTheList) {
   try {
     make_workload("gpt3");

@@ -57,7 +57,7 @@ TEST(Summary, CallsNoTieAGain) {
   EXPECT_EQ(effect_text({.estimate = 0.57, .pairs = 1}), "tried too briefly to tell");
 }
 
-TEST(ExportFiles, AreWrittenInAFolderPerTaskAndNotReplaced) {
+TEST(ExportFiles, AreWrittenInADirectoryPerTaskAndNotReplaced) {
   const test::TestDirectory directory;
   const std::string to = directory.name() + "/exports";
   const std::vector<Export> first = {{"fio", "save", "fio.ini", "old\n", {}},

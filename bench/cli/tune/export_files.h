@@ -1,4 +1,4 @@
-// Writes exports as files: DIR/NAME, in a folder per task.
+// Writes exports as files: DIR/NAME, in a directory per task.
 #pragma once
 
 #include <string>

@@ -269,7 +269,7 @@ class Signals(TuneTest):
         self.assertFalse(self.read_document()["is_complete"])
 
     def test_the_second_ends_at_once(self) -> None:
-        # Nobody reads its summary, so that the first signal does not end it.
+        # No process reads its summary, so that the first signal does not end it.
         unread, full = os.pipe()
         self.addCleanup(os.close, unread)
         os.set_blocking(full, False)
