@@ -17,6 +17,7 @@
 #include "runner/console.h"
 #include "runner/errors.h"
 #include "runner/file_content.h"
+#include "runner/file_format.h"
 #include "runner/report.h"
 #include "runner/sha256.h"
 
@@ -40,9 +41,9 @@ NextFile case_files(const Manifest& manifest, const std::vector<Case>& cases) {
   return [&manifest, &cases, next = std::size_t{0}]() mutable -> std::optional<ComparedFile> {
     while (next < cases.size()) {
       const Case& item = cases[next++];
-      // The model knows only the .tensors format.
-      if (item.operation != Operation::kRead || item.layout == "safetensors") continue;
-      return ComparedFile{item.id, read_case_file(manifest, item), {item.key_hex, item.passphrase}};
+      if (item.operation != Operation::kRead) continue;
+      return ComparedFile{
+          item.id, &format_of_layout(item.layout), read_case_file(manifest, item), {item.key_hex, item.passphrase}};
     }
     return std::nullopt;
   };
@@ -54,6 +55,7 @@ NextFile mutated_files(mutation::SeedLists seeds, std::uint64_t run_seed, std::u
     if (next == count) return std::nullopt;
     mutation::MutatedFile mutated = mutation::make_mutated_file(seeds, run_seed, next);
     return ComparedFile{mutation::mutation_id(run_seed, next++),
+                        mutated.seed->format,
                         std::move(mutated.bytes),
                         {std::move(mutated.key_hex), std::move(mutated.passphrase)}};
   };
@@ -80,7 +82,7 @@ void write_findings(const AgainstArguments& arguments, const Adapter& first, con
     const DifferenceGroup& group = comparison.groups[i];
     const ComparedFile& compared = group.smallest;
     mutation::Assessment assessment =
-        mutation::assess(compared.bytes, compared.secret.key_hex, compared.secret.passphrase);
+        mutation::assess(*compared.format, compared.bytes, compared.secret.key_hex, compared.secret.passphrase);
     mutation::Finding finding;
     finding.item = std::move(assessment.item);
     finding.item.id = id_of(i);
@@ -174,7 +176,7 @@ void add_against_options(CLI::App& app, AgainstArguments& arguments) {
       ->check(CLI::PositiveNumber);
   app.add_flag("--compare-rules", arguments.compare_rules,
                "count a difference where rejections cite different rules, too");
-  app.add_option("--findings", arguments.findings, "write one minimized case per difference into this new folder")
+  app.add_option("--findings", arguments.findings, "write one minimized case per difference into this new directory")
       ->type_name("DIR");
   app.add_option("--minimize-time", arguments.minimize_seconds,
                  "time limit for minimizing the file of each difference (default: 60)")

@@ -10,7 +10,7 @@ struct AgainstArguments {
   std::string other;        // command of the second implementation
   std::uint64_t count = 0;  // of mutated files to compare on; 0: the cases themselves
   bool compare_rules = false;
-  std::string findings;  // a new folder; empty: none
+  std::string findings;  // a new directory; empty: none
   double minimize_seconds = 60;
 };
 

@@ -42,15 +42,15 @@ sys.exit(done.returncode)
 
 class Against(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.findings = self.folder / "findings"
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        self.findings = self.directory / "findings"
 
     def conform(
         self, *options: str | Path, command: str = "conform"
     ) -> subprocess.CompletedProcess[str]:
-        json_file = self.folder / "result.json"
+        json_file = self.directory / "result.json"
         return subprocess.run(
             [CONFORM, command, "--adapter", ADAPTER, "--json", json_file, *options],
             capture_output=True,
@@ -63,13 +63,13 @@ class Against(unittest.TestCase):
         return self.conform(*options, command="against")
 
     def result(self) -> dict[str, Any]:
-        result = json.loads((self.folder / "result.json").read_text())
+        result = json.loads((self.directory / "result.json").read_text())
         jsonschema.Draft202012Validator(SCHEMA).validate(result)
         return result
 
     def test_what_the_first_changes_the_second_does_not_see(self) -> None:
         """The first changes the file through a mapping, which changes no time of a file in memory."""
-        changing = self.folder / "changing.py"
+        changing = self.directory / "changing.py"
         changing.write_text(
             "import mmap, subprocess, sys\n"
             f"done = subprocess.run([{str(MODEL)!r}, *sys.argv[1:]])\n"
@@ -108,7 +108,7 @@ class Against(unittest.TestCase):
             file = self.findings / f"{group['id']}.finding.json"
             words = shlex.split(json.loads(file.read_text())["repeat"])
             self.assertEqual(words[:2], ["tzmark", "against"])
-            again = self.folder / "again.json"
+            again = self.directory / "again.json"
             repeated = subprocess.run(
                 [CONFORM, *words[1:], "--json", again], capture_output=True, check=False
             )
@@ -173,7 +173,7 @@ class Against(unittest.TestCase):
 
     def test_input_modes(self) -> None:
         # The second is blind to files on a mount, and so differs there alone.
-        blind = self.folder / "blind.py"
+        blind = self.directory / "blind.py"
         blind.write_text(
             f"""import json, os, subprocess, sys
 if sys.argv[1] not in ("capabilities", "serve") and not os.path.isfile(sys.argv[2]):
@@ -190,7 +190,7 @@ sys.exit(done.returncode)
         )
         other = shlex.join([sys.executable, str(blind)])
         only = ("--only", "dtype-float16", "--one-shot")
-        pipes = self.folder / "pipes.json"
+        pipes = self.directory / "pipes.json"
         pipes.write_text(
             json.dumps(
                 {

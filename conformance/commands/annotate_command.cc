@@ -17,6 +17,7 @@
 #include "model/text.h"
 #include "runner/console.h"
 #include "runner/errors.h"
+#include "runner/file_format.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -125,7 +126,7 @@ bool has_detached_data(model::Bytes file) {
 }  // namespace
 
 void add_annotate_options(CLI::App& app, AnnotateArguments& arguments) {
-  app.add_option("FILE", arguments.file, "The .tensors file; - = standard input")->required();
+  app.add_option("FILE", arguments.file, "The .tensors or safetensors file; - = standard input")->required();
   app.add_flag("--unfolded", arguments.unfolded, "Show long data in full");
 }
 
@@ -139,7 +140,7 @@ int run_annotate(const AnnotateArguments& arguments, const fs::path&, const std:
   const std::set<std::string> without =
       detached ? std::set<std::string>{"TZR-HDR-004", "TZR-SEG-002", "TZR-IDX-010", "TZR-IDX-015"}
                : std::set<std::string>();
-  const model::Outline outline = model::describe_structure(file, without);
+  const model::Outline outline = format_of_file(file, arguments.file).describe_structure(file, without);
   const auto defect = std::ranges::find_if(outline.defects, model::refuses_decode);
   const bool refused = defect != outline.defects.end();
 

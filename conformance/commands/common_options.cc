@@ -6,8 +6,9 @@
 #include "runner/command_line.h"
 #include "runner/console.h"
 #include "runner/errors.h"
+#include "runner/file_format.h"
 #include "runner/process.h"
-#include "runner/scratch_folder.h"
+#include "runner/scratch_directory.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -63,18 +64,25 @@ void add_selection_options(CLI::App& app, Selection& selection) {
   add_patterns(app, "--only", selection.ids, "GLOB",
                "only cases whose id matches this pattern, or with '!' in front, does not; repeatable");
   add_patterns(app, "--layout", selection.layouts, "LAYOUT", "only cases of this layout; repeatable");
-  add_patterns(app, "--rule", selection.rules, "ID", "only cases about this rule of FORMAT.md; repeatable");
+  add_patterns(app, "--rule", selection.rules, "ID",
+               "only cases about this rule, such as TZR-IDX-012 or ST-014; repeatable");
   app.add_flag("--quick", selection.quick, "leave out the cases of large files (large-*)");
 }
 
 void add_policy_options(CLI::App& app, PolicyOptions& options) {
   add_patterns(app, "--policy", options.settings, "NAME=accept|reject",
-               "require this answer where FORMAT.md 11.2 leaves readers the choice NAME; repeatable");
+               "require this answer where the format leaves readers the choice NAME; repeatable");
   app.add_flag("--strict", options.strict, "require tzmark's own answers to all choices, but for those of --policy");
 }
 
-void add_corpus_option(CLI::App& app, std::string& corpus) {
-  app.add_option("--corpus", corpus, "folder with manifest.json (default: the installed corpus)")->type_name("DIR");
+void add_corpus_options(CLI::App& app, CorpusOptions& corpus) {
+  CLI::Option* format =
+      app.add_option("--format", corpus.format,
+                     "the format whose installed cases are used: " + format_names() + " (default: tensorizer)")
+          ->type_name("NAME");
+  app.add_option("--corpus", corpus.directory, "directory with manifest.json (default: the installed cases)")
+      ->type_name("DIR")
+      ->excludes(format);
 }
 
 void add_json_option(CLI::App& app, std::string& json_file) {
@@ -101,7 +109,11 @@ std::vector<std::string> RunOptions::asking_words(const std::string& command) co
 
 std::vector<std::string> RunOptions::repeating_words(const std::string& command) const {
   std::vector<std::string> words = asking_words(command);
-  if (!corpus.empty()) words.insert(words.end(), {"--corpus", corpus});
+  if (!corpus.directory.empty()) {
+    words.insert(words.end(), {"--corpus", corpus.directory});
+  } else if (corpus.format != CorpusOptions().format) {
+    words.insert(words.end(), {"--format", corpus.format});
+  }
   for (const std::string& pattern : selection.ids) words.insert(words.end(), {"--only", pattern});
   for (const std::string& layout : selection.layouts) words.insert(words.end(), {"--layout", layout});
   for (const std::string& rule : selection.rules) words.insert(words.end(), {"--rule", rule});
@@ -113,7 +125,7 @@ void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text) 
   add_adapter_options(app, options.adapter);
   app.add_option("--profile", options.adapter.profile_file, "JSON file that replaces the profile of the adapter")
       ->type_name("FILE");
-  add_corpus_option(app, options.corpus);
+  add_corpus_options(app, options.corpus);
   add_selection_options(app, options.selection);
   app.add_option("--jobs", options.jobs, "cases at a time (default: one per core)")
       ->type_name("N")
@@ -129,7 +141,7 @@ void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text) 
 void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& cancelled) {
   if (std::ranges::find(input.modes, InputMode::kReadOnly) == input.modes.end()) return;
   // Where files to ask about are put.
-  const ScratchFolder temporary;
+  const ScratchDirectory temporary;
   std::vector<std::string> command = read_only_prefix(input, temporary.path());
   command.push_back("true");
   const ProcessResult process = run_process(command, {}, cancelled);
@@ -137,8 +149,9 @@ void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& c
   throw UnavailableError(fmt::format("the input mode read-only: {}", one_line(process.stderr_tail, 1000)));
 }
 
-Manifest load_corpus(const std::string& corpus, const fs::path& prefix) {
-  return load_manifest(corpus.empty() ? prefix / "share/tzmark/corpus" : fs::path(corpus));
+Manifest load_corpus(const CorpusOptions& corpus, const fs::path& prefix) {
+  const FileFormat& format = format_of_name(corpus.format);
+  return load_manifest(corpus.directory.empty() ? prefix / format.corpus : fs::path(corpus.directory));
 }
 
 void warn_of_stale_exclusions(const Manifest& manifest, const Profile& profile) {

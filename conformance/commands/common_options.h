@@ -41,7 +41,13 @@ void add_limit_options(CLI::App& app, LimitOverrides& limits, const std::string&
 // --only, --layout, --rule and --quick.
 void add_selection_options(CLI::App& app, Selection& selection);
 
-void add_corpus_option(CLI::App& app, std::string& corpus);
+// Which cases: those in a directory, or the installed ones of a format.
+struct CorpusOptions {
+  std::string directory;  // empty: the installed ones
+  std::string format = "tensorizer";
+};
+
+void add_corpus_options(CLI::App& app, CorpusOptions& corpus);
 
 // --json
 void add_json_option(CLI::App& app, std::string& json_file);
@@ -60,7 +66,7 @@ void add_policy_options(CLI::App& app, PolicyOptions& options);
 // What the commands have in common that ask about the cases of a corpus, or about files made of them.
 struct RunOptions {
   AdapterOptions adapter;
-  std::string corpus;  // empty: the one below prefix
+  CorpusOptions corpus;
   Selection selection;
   PolicyOptions policy;  // of commands with add_policy_options
   LimitOverrides limits;
@@ -88,7 +94,7 @@ void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text);
 void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& cancelled);
 
 // Throws as load_manifest does.
-Manifest load_corpus(const std::string& corpus, const std::filesystem::path& prefix);
+Manifest load_corpus(const CorpusOptions& corpus, const std::filesystem::path& prefix);
 
 // Prints a line for each feature that the profile lacks and no case has.
 void warn_of_stale_exclusions(const Manifest& manifest, const Profile& profile);

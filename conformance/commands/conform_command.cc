@@ -49,7 +49,7 @@ void check_outputs(const ConformArguments& arguments, const Manifest& manifest) 
   std::vector<std::string> outputs = {arguments.run.json_file, arguments.html_file, arguments.junit_file};
   (arguments.fix_known ? outputs : inputs).push_back(arguments.known_file);
   check_output_files(outputs, inputs);
-  if (!arguments.kept.empty()) check_output_folder(arguments.kept);
+  if (!arguments.kept.empty()) check_output_directory(arguments.kept);
 }
 
 // Compares the run with the list of known failures, and rewrites the list on request.
@@ -77,7 +77,7 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
       "file short-reads or offset)");
   add_policy_options(app, arguments.run.policy);
   app.add_option("--keep", arguments.kept,
-                 "keep copies of specification, data and result of encode cases, one folder per case")
+                 "keep copies of specification, data and result of encode cases, one directory per case")
       ->type_name("DIR");
   CLI::Option* const known =
       app.add_option("--known", arguments.known_file, "list of expected failures; any difference from it fails the run")

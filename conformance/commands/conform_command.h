@@ -23,7 +23,7 @@ struct ConformArguments {
 
 void add_conform_options(CLI::App& app, ConformArguments& arguments);
 
-// Returns the exit status: 0 or 1. prefix is the folder that this program is installed under.
+// Returns the exit status: 0 or 1. prefix is the directory that this program is installed under.
 int run_conform(const ConformArguments& arguments, const std::filesystem::path& prefix,
                 const std::atomic<bool>& cancelled);
 

@@ -30,7 +30,7 @@ CONFORM = BUILD / "libexec/tzmark/tzmark-conform"
 MODEL = BUILD / "libexec/tzmark/tzmark-adapter-model"
 CORPUS = BUILD / "share/tzmark/corpus"
 FAKE_ADAPTER = SOURCE / "conformance/runner/testdata/fake_adapter.py"
-# Whether this machine lets the suite mount a folder read-only for a process.
+# Whether this machine lets the suite mount a directory read-only for a process.
 HAS_READ_ONLY = (
     subprocess.run(
         [BUILD / "libexec/tzmark/tzmark-read-only", SOURCE, "true"],
@@ -95,10 +95,10 @@ class ElementCollector(HTMLParser):
 
 class ConformTest(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="tzmark-conform-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.corpus = self.folder / "corpus"
+        directory = tempfile.TemporaryDirectory(prefix="tzmark-conform-test-")
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        self.corpus = self.directory / "corpus"
         self.corpus.mkdir()
         self.manifest: Json = {"schema_version": 1, "cases": []}
         for verdict in VERDICTS:
@@ -229,7 +229,7 @@ class ConformTest(unittest.TestCase):
         (self.corpus / "valid.bin").write_text("changed")
         run = self.run_on_corpus()
         self.assertEqual((run.returncode, "the manifest says" in run.stderr), (3, True))
-        run = conform("--corpus", self.folder / "none")
+        run = conform("--corpus", self.directory / "none")
         self.assertEqual((run.returncode, "no corpus" in run.stderr), (3, True))
         run = conform("--corpus", self.corpus, "--adapter", "/nonexistent/adapter")
         self.assertEqual((run.returncode, "No such file" in run.stderr), (3, True))
@@ -253,7 +253,7 @@ class ConformTest(unittest.TestCase):
 
     def test_the_path_of_a_file_tells_nothing(self) -> None:
         """An adapter without a reader, which judges by the path and by what lies above it, fails."""
-        judge = self.folder / "judge.py"
+        judge = self.directory / "judge.py"
         judge.write_text(
             """import json, pathlib, sys
 if sys.argv[1] == "capabilities":
@@ -276,7 +276,7 @@ print(json.dumps({"verified": True}))
             shutil.move(self.corpus / case["path"], self.corpus / path)
             case["path"] = path
         self.save()
-        result = self.folder / "result.json"
+        result = self.directory / "result.json"
         modes = ["file", "pipe", "short-reads", "offset"]
         modes += ["read-only"] if HAS_READ_ONLY else []
         run = conform(
@@ -294,16 +294,16 @@ print(json.dumps({"verified": True}))
         self.assertEqual(answers, expected)
 
     def test_report_not_writable(self) -> None:
-        (self.folder / "file").touch()
+        (self.directory / "file").touch()
         for option in ("--json", "--junit", "--html", "--keep"):
-            # A folder has no room for a file of its name, and a file none for others.
+            # A directory has no room for a file of its name, and a file none for others.
             for place in ("none/file", ".", "file/file"):
                 if option == "--keep" and place != "file/file":
                     continue
-                run = self.run_on_corpus(option, self.folder / place)
+                run = self.run_on_corpus(option, self.directory / place)
                 self.assertEqual((run.returncode, run.stdout), (3, ""), (option, place))
                 self.assertIn("cannot be written", run.stderr)
-        known = self.folder / "none/known.json"
+        known = self.directory / "none/known.json"
         run = self.run_on_corpus("--known", known, "--fix-known")
         self.assertEqual((run.returncode, run.stdout), (3, ""))
         for command in (
@@ -311,7 +311,7 @@ print(json.dumps({"verified": True}))
             ("against", "--with", self.adapter()),
             ("minimize", self.corpus / "valid.bin"),
         ):
-            run = conform(*command, "--json", self.folder / "none/file")
+            run = conform(*command, "--json", self.directory / "none/file")
             self.assertEqual((run.returncode, run.stdout), (3, ""), command)
             self.assertIn("none/file: cannot be written", run.stderr)
 
@@ -348,8 +348,8 @@ print(json.dumps({"verified": True}))
 
     def test_reports_are_written_through_no_planted_link(self) -> None:
         for option in ("--json", "--junit", "--html"):
-            with tempfile.TemporaryDirectory() as folder, self.subTest(option):
-                secret, report = Path(folder) / "secret", Path(folder) / "report"
+            with tempfile.TemporaryDirectory() as directory, self.subTest(option):
+                secret, report = Path(directory) / "secret", Path(directory) / "report"
                 secret.write_text("secret")
                 report.symlink_to(secret)
                 done = self.run_on_corpus(option, report)
@@ -357,7 +357,7 @@ print(json.dumps({"verified": True}))
                 self.assertEqual(secret.read_text(), "secret")
                 self.assertFalse(report.is_symlink())
                 self.assertGreater(report.stat().st_size, 100)
-                self.assertEqual(set(os.listdir(folder)), {"secret", "report"})
+                self.assertEqual(set(os.listdir(directory)), {"secret", "report"})
 
     def test_reports_go_to_devices_and_descriptors_and_read_fifos(self) -> None:
         done = self.run_on_corpus("--json", "/dev/null", "--junit", "/dev/null")
@@ -365,8 +365,8 @@ print(json.dumps({"verified": True}))
         done = self.run_on_corpus("--json", "/dev/stdout", "--junit", "/dev/null")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn('"schema_version"', done.stdout)
-        with tempfile.TemporaryDirectory() as folder:
-            fifo = Path(folder) / "fifo"
+        with tempfile.TemporaryDirectory() as directory:
+            fifo = Path(directory) / "fifo"
             os.mkfifo(fifo)
             reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE)
             done = self.run_on_corpus("--json", fifo)
@@ -380,7 +380,7 @@ print(json.dumps({"verified": True}))
 
     def test_a_policy_requires_an_answer(self) -> None:
         self.name_choices()
-        path = self.folder / "result.json"
+        path = self.directory / "result.json"
         for answer, wrong in (("accept", "reject"), ("reject", "accept")):
             setting = f"record-gaps={answer}"
             options = ("--policy", setting, "--json", path)
@@ -415,7 +415,7 @@ print(json.dumps({"verified": True}))
 
     def test_strict_requires_what_tzmark_does(self) -> None:
         self.name_choices()
-        path = self.folder / "result.json"
+        path = self.directory / "result.json"
         options = ("--strict", "--json", path)
         run = self.run_on_corpus(*options, behaviours=("gap=reject",))
         self.assertEqual(run.returncode, 0, run.stdout)
@@ -593,13 +593,13 @@ print(json.dumps({"verified": True}))
         self.assertEqual(children(), [])
 
     def test_a_closed_terminal_leaves_no_secret(self) -> None:
-        passphrase = self.folder / "passphrase"
+        passphrase = self.directory / "passphrase"
         passphrase.write_text("top secret passphrase")
-        file = self.folder / "file.tensors"
+        file = self.directory / "file.tensors"
         file.write_bytes(b"content")
-        temporary = self.folder / "temporary"
+        temporary = self.directory / "temporary"
         temporary.mkdir()
-        slow = self.folder / "slow.sh"
+        slow = self.directory / "slow.sh"
         profile = '{"protocol": 1, "name": "n", "version": "1", "commands": ["verify"], "reads": {"layouts": ["v1"]}}'
         slow.write_text(
             f"[ $1 = capabilities ] && exec echo {shlex.quote(profile)}\nexec sleep 60\n"
@@ -634,7 +634,7 @@ print(json.dumps({"verified": True}))
     # Known failures.
 
     def test_known_failures(self) -> None:
-        known = self.folder / "known.json"
+        known = self.directory / "known.json"
         faults = ("valid=wrong-data", "malformed=exception")
         run = self.run_on_corpus("--known", known, behaviours=faults)
         self.assertEqual(run.returncode, 3, "the list is missing")
@@ -648,7 +648,7 @@ print(json.dumps({"verified": True}))
         listed[0]["reason"] = "issue 7"
         known.write_text(json.dumps({"known": listed}))
 
-        junit, result = self.folder / "junit.xml", self.folder / "result.json"
+        junit, result = self.directory / "junit.xml", self.directory / "result.json"
         run = self.run_on_corpus(
             *("--known", known, "--junit", junit, "--json", result), behaviours=faults
         )
@@ -691,12 +691,12 @@ print(json.dumps({"verified": True}))
         options = (
             *("--corpus", self.corpus),
             *("--adapter", self.adapter("--profile", json.dumps(profile))),
-            *("--json", self.folder / "result.json"),
+            *("--json", self.directory / "result.json"),
         )
         for served, more in ((True, ()), (False, ("--one-shot",))):
             run = conform(*options, *more)
             self.assertEqual(run.returncode, 0, run.stdout)
-            result = json.loads((self.folder / "result.json").read_text())
+            result = json.loads((self.directory / "result.json").read_text())
             self.assertEqual(result["serve"], served)
             end = result["cases"][0]["steps"][0]["process"]["end"]
             self.assertEqual(end, "answered" if served else "exited")
@@ -713,7 +713,7 @@ print(json.dumps({"verified": True}))
         for case in self.manifest["cases"]:
             case["sequence"] = "in-this-order"
         self.save()
-        result, junit, page = (self.folder / name for name in ("r", "j", "h"))
+        result, junit, page = (self.directory / name for name in ("r", "j", "h"))
         behaviours = ("malformed=remember", "last=wrong-after-one")
         run = conform(
             *("--corpus", self.corpus, "--jobs", "1"),
@@ -754,7 +754,7 @@ print(json.dumps({"verified": True}))
             "commands": ["decode"],
             "reads": {"layouts": ["v1"]},
         }
-        file = self.folder / "profile.json"
+        file = self.directory / "profile.json"
         file.write_text(json.dumps(profile))
         run = self.run_on_corpus("--profile", file)
         self.assertIn("narrow 1:", run.stdout)
@@ -792,8 +792,8 @@ print(json.dumps({"verified": True}))
 
     def moved_program(self) -> Path:
         """The program in a place of its own, without what it needs for input modes."""
-        (self.folder / "libexec/tzmark").mkdir(parents=True)
-        program = self.folder / "libexec/tzmark/tzmark-conform"
+        (self.directory / "libexec/tzmark").mkdir(parents=True)
+        program = self.directory / "libexec/tzmark/tzmark-conform"
         shutil.copy(CONFORM, program)
         return program
 
@@ -805,7 +805,7 @@ print(json.dumps({"verified": True}))
 
     @unittest.skipUnless(HAS_READ_ONLY, "no read-only mount can be had here")
     def test_reports_name_the_input_mode_of_a_failure(self) -> None:
-        file, junit, page = (self.folder / name for name in ("j", "x", "h"))
+        file, junit, page = (self.directory / name for name in ("j", "x", "h"))
         run = self.run_on_corpus(
             *("--shape", "read-only,short-reads,file,pipe"),
             *("--json", file, "--junit", junit, "--html", page),
@@ -843,7 +843,7 @@ print(json.dumps({"verified": True}))
         self.assertIn("its profile does not have the input mode offset", run.stdout)
 
     def test_reads_that_were_not_shortened_are_no_pass(self) -> None:
-        blind = self.folder / "adapter.sh"
+        blind = self.directory / "adapter.sh"
         blind.write_text(
             """case $1 in
 capabilities)
@@ -873,7 +873,7 @@ esac
 
     def static_adapter(self, status: int = 0) -> str:
         """A program, linked as Go links, that verifies all files; or with another status, crashes on all."""
-        source = self.folder / "static.c"
+        source = self.directory / "static.c"
         source.write_text(
             """#include <stdio.h>
             #include <string.h>
@@ -887,12 +887,12 @@ esac
                 "STATUS", str(status)
             )
         )
-        program = self.folder / "static"
+        program = self.directory / "static"
         subprocess.run(["cc", "-static", "-o", program, source], check=True)
         return shlex.quote(str(program))
 
     def test_an_input_mode_that_cannot_be_had_skips_itself(self) -> None:
-        result = self.folder / "result.json"
+        result = self.directory / "result.json"
         options = ("--corpus", self.corpus, "--only", "valid", "--json", result)
         command = self.static_adapter()
         both = ("--shape", "file,short-reads")
@@ -948,7 +948,7 @@ esac
 
     def test_a_machine_without_read_only_mounts(self) -> None:
         program = self.moved_program()
-        helper = self.folder / "libexec/tzmark/tzmark-read-only"
+        helper = self.directory / "libexec/tzmark/tzmark-read-only"
         helper.write_text("#!/bin/sh\necho 'no mount namespace' >&2\nexit 125\n")
         helper.chmod(0o755)
         run = subprocess.run(
@@ -977,6 +977,28 @@ esac
 
     # The corpus as a product.
 
+    def test_the_installed_cases_of_another_format(self) -> None:
+        file = SOURCE / "reference/safetensors/cases/one.safetensors"
+        model = shlex.quote(str(MODEL))
+        run = conform("corpus", "list", "--format", "safetensors")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("st-overlap\tsafetensors\tmalformed\t\n", run.stdout)
+        run = conform(
+            *("--format", "safetensors", "--only", "st-overlap"),
+            *("--adapter", f"{model} --without ST-014 --without ST-015"),
+        )
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("accepted-invalid st-overlap (ST-014)", run.stdout)
+        self.assertRegex(run.stdout, "byte 61: tensor 1: name, .* = 'b'")
+        for words in (
+            ("--format", "gguf"),
+            ("--format", ""),
+            ("--format", "safetensors", "--corpus", self.corpus),
+            ("--format", "safetensors", "--file", file),
+        ):
+            run = conform(*words)
+            self.assertEqual((run.returncode, run.stdout), (2, ""), run.stderr)
+
     def test_corpus_list_check_export(self) -> None:
         run = conform("corpus", "list", "--corpus", self.corpus)
         self.assertEqual(run.stdout.splitlines()[0], "valid\tv1\tvalid\t")
@@ -990,7 +1012,7 @@ esac
         self.assertEqual(len(run.stdout.splitlines()), 4)
         run = conform("corpus", "check", "--corpus", self.corpus)
         self.assertEqual((run.returncode, run.stdout), (0, "6 cases, 0 wrong\n"))
-        target = self.folder / "exported"
+        target = self.directory / "exported"
         run = conform("corpus", "export", target, "--corpus", self.corpus)
         self.assertEqual(run.returncode, 0, run.stderr)
         run = conform("corpus", "check", "--corpus", target)
@@ -1022,7 +1044,7 @@ esac
         self.assertEqual(run.returncode, 1, run.stderr)
 
     def test_json_follows_its_schema(self) -> None:
-        file = self.folder / "result.json"
+        file = self.directory / "result.json"
         self.faulty_run("--json", file)
         result = json.loads(file.read_text())
         validator = jsonschema.Draft202012Validator(SCHEMA)
@@ -1054,7 +1076,7 @@ esac
         )
 
     def test_schema_refuses_what_is_not_a_result(self) -> None:
-        file = self.folder / "result.json"
+        file = self.directory / "result.json"
         self.faulty_run("--json", file)
         validator = jsonschema.Draft202012Validator(SCHEMA)
         for change in (
@@ -1069,7 +1091,7 @@ esac
             self.assertFalse(validator.is_valid(result))
 
     def test_junit(self) -> None:
-        file = self.folder / "result.xml"
+        file = self.directory / "result.xml"
         self.faulty_run("--junit", file)
         root = ElementTree.parse(file).getroot()
         self.assertEqual(root.tag, "testsuites")
@@ -1087,7 +1109,7 @@ esac
         )
 
     def test_html_is_one_file_with_every_case(self) -> None:
-        file = self.folder / "page.html"
+        file = self.directory / "page.html"
         self.faulty_run("--html", file)
         page = file.read_text()
         collector = ElementCollector()
@@ -1114,7 +1136,7 @@ esac
         self.assertNotIn("<valid>", page)
 
     def test_filters_of_the_page_name_every_outcome_that_came(self) -> None:
-        file = self.folder / "page.html"
+        file = self.directory / "page.html"
         self.faulty_run("--html", file)
         filters = re.findall(r'<label for="(failed|show)-([a-z-]+)"', file.read_text())
         # What passes here was refused for another rule, which the page tells apart.
@@ -1128,9 +1150,9 @@ esac
         )
 
     def test_html_imports_nothing_from_the_current_directory(self) -> None:
-        mark = self.folder / "imported"
-        (self.folder / "sitecustomize.py").write_text(f"open({str(mark)!r}, 'w')")
-        page = self.folder / "page.html"
+        mark = self.directory / "imported"
+        (self.directory / "sitecustomize.py").write_text(f"open({str(mark)!r}, 'w')")
+        page = self.directory / "page.html"
         run = subprocess.run(
             [
                 CONFORM,
@@ -1141,7 +1163,7 @@ esac
                 "--html",
                 page,
             ],
-            cwd=self.folder,
+            cwd=self.directory,
             env={**os.environ, "PYTHONPATH": ":/none"},
             capture_output=True,
             text=True,
@@ -1153,19 +1175,21 @@ esac
         options = (
             *("--corpus", self.corpus),
             *("--adapter", self.adapter()),
-            *("--html", self.folder / "page.html"),
+            *("--html", self.directory / "page.html"),
         )
         run = conform(*options, env={"TZMARK_PYTHON": "/nonexistent/python3"})
         self.assertEqual(run.returncode, 4)
         self.assertIn("6 passed", run.stdout, "the result is not lost")
         # A module of that name that cannot be imported stands for one that is missing.
-        (self.folder / "jinja2.py").write_text("raise ImportError('No module jinja2')")
-        run = conform(*options, env={"PYTHONPATH": str(self.folder)})
+        (self.directory / "jinja2.py").write_text(
+            "raise ImportError('No module jinja2')"
+        )
+        run = conform(*options, env={"PYTHONPATH": str(self.directory)})
         self.assertEqual(run.returncode, 4)
         self.assertIn("python3-jinja2", run.stderr)
 
     def test_renderer_refuses_other_files(self) -> None:
-        file = self.folder / "other.json"
+        file = self.directory / "other.json"
         renderer = SOURCE / "reports/render.py"
         for content in ("{", "[]", "{}", '{"schema": "tzmark-bench"}'):
             file.write_text(content)
@@ -1181,14 +1205,14 @@ class MutationTest(unittest.TestCase):
     """Mutations of the valid files of the whole corpus."""
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="tzmark-mutation-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        directory = tempfile.TemporaryDirectory(prefix="tzmark-mutation-test-")
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
         self.lax = shlex.join([str(MODEL), "--without", "TZR-REC-009"])
 
     def result(self, *options: str | Path) -> tuple[int, Json]:
-        done = conform("mutate", *options, "--json", self.folder / "result.json")
-        result = json.loads((self.folder / "result.json").read_bytes())
+        done = conform("mutate", *options, "--json", self.directory / "result.json")
+        result = json.loads((self.directory / "result.json").read_bytes())
         jsonschema.validate(result, SCHEMA)
         return done.returncode, result["mutation"]
 
@@ -1199,7 +1223,7 @@ class MutationTest(unittest.TestCase):
         self.assertGreater(mutation["all"]["refused"], 100)
 
     def test_findings_are_small_and_fail_again(self) -> None:
-        found = self.folder / "found"
+        found = self.directory / "found"
         # Small files of one layout, so that their findings are small, too.
         status, mutation = self.result(
             *("--adapter", self.lax, "--count", "400", "--findings", found),
@@ -1216,7 +1240,7 @@ class MutationTest(unittest.TestCase):
         self.assertIn(f"0 passed, {len(manifest['cases'])} failed", again.stdout)
 
     def test_findings_under_a_policy_repeat(self) -> None:
-        found = self.folder / "found"
+        found = self.directory / "found"
         status, mutation = self.result(
             *("--adapter", self.lax, "--count", "400", "--strict", "--findings", found)
         )
@@ -1264,7 +1288,7 @@ class MutationTest(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stdout)
 
     def test_input_modes(self) -> None:
-        crashing = self.folder / "crashing.py"
+        crashing = self.directory / "crashing.py"
         # The model, but that it dies of a file in a pipe, which is none.
         crashing.write_text(
             f"""import json, os, subprocess, sys

@@ -46,17 +46,17 @@ std::set<fs::path> files_of(const Manifest& manifest) {
   return files;
 }
 
-void export_files(const Manifest& manifest, const fs::path& folder) {
+void export_files(const Manifest& manifest, const fs::path& directory) {
   std::error_code error;
-  if (fs::exists(folder, error) && !fs::is_empty(folder, error)) {
-    throw UsageError(fmt::format("{}: already exists and is not empty", folder.string()));
+  if (fs::exists(directory, error) && !fs::is_empty(directory, error)) {
+    throw UsageError(fmt::format("{}: already exists and is not empty", directory.string()));
   }
   for (const Case& item : manifest.cases) read_case_file(manifest, item);
   check_unchanged(manifest, manifest.cases);
   for (const fs::path& file : files_of(manifest)) {
-    fs::create_directories((folder / file).parent_path(), error);
-    if (!error) fs::copy_file(manifest.directory / file, folder / file, error);
-    if (error) throw EnvironmentError(fmt::format("{}: {}", (folder / file).string(), error.message()));
+    fs::create_directories((directory / file).parent_path(), error);
+    if (!error) fs::copy_file(manifest.directory / file, directory / file, error);
+    if (error) throw EnvironmentError(fmt::format("{}: {}", (directory / file).string(), error.message()));
   }
   say("{} cases, {} files\n", manifest.cases.size(), files_of(manifest).size());
 }
@@ -67,13 +67,13 @@ void add_corpus_commands(CLI::App& app, CorpusArguments& arguments) {
   app.require_subcommand(1);
   const auto add = [&](const char* name, const char* summary) {
     CLI::App& command = *app.add_subcommand(name, summary);
-    add_corpus_option(command, arguments.corpus);
+    add_corpus_options(command, arguments.corpus);
     command.callback([&arguments, name] { arguments.command = name; });
     return &command;
   };
   add_selection_options(*add("list", "print the cases: id, layout, verdict, features"), arguments.selection);
   add("check", "compare every file with its SHA-256 in the manifest");
-  add("export", "copy all cases, their expected content and the manifest into a new folder")
+  add("export", "copy all cases, their expected content and the manifest into a new directory")
       ->add_option("DIR", arguments.export_to)
       ->required();
 }

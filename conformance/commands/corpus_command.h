@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "commands/common_options.h"
 #include "runner/selection.h"
 
 namespace tzmark::conformance {
 
 struct CorpusArguments {
   std::string command;  // list, check or export
-  std::string corpus;
+  CorpusOptions corpus;
   Selection selection;  // of list
   std::string export_to;
 };

@@ -13,6 +13,7 @@
 #include "runner/console.h"
 #include "runner/errors.h"
 #include "runner/file_content.h"
+#include "runner/file_format.h"
 #include "runner/report.h"
 #include "runner/sha256.h"
 
@@ -33,7 +34,8 @@ constexpr std::size_t kDefectsShownMax = 50;
 struct FileVerdict {
   std::string name;  // as the user gave it
   std::vector<std::byte> content;
-  Manifest manifest;  // of the folder of the file, with the rules of the corpus
+  const FileFormat* format = nullptr;
+  Manifest manifest;  // of the directory of the file, with the rules of the corpus
   Assessment assessment;
   CaseResult result;
 };
@@ -87,7 +89,7 @@ std::string text_of(const FileVerdict& verdict, const model::Defect& defect) {
       fmt::format("\n{}{}: {}\n    {}\n", defect.rule, defect.offset ? fmt::format(" at byte {}", *defect.offset) : "",
                   one_line(model::sentence_of(defect), kLineMaxBytes), consequence_of(verdict, defect));
   if (const Rule* const rule = rule_of(verdict, defect.rule)) {
-    text += fmt::format("    FORMAT.md: {} ({}): {}\n", rule->level, rule->binds, rule->text);
+    text += fmt::format("    {}: {} ({}): {}\n", verdict.format->document, rule->level, rule->binds, rule->text);
   }
   for (const model::Annotated& row : bytes_of(verdict, defect)) {
     text += fmt::format("  {} byte {}: {}, {}{}\n", row.marked ? '>' : ' ', row.offset, row.field, row.hex,
@@ -235,10 +237,14 @@ FileVerdict load_file(const FileArguments& arguments, const RunOptions& run, con
   if (error) throw EnvironmentError(fmt::format("{}: {}", arguments.file, error.message()));
   const mutation::FileSecret secret = secret_of_files(arguments.key_file, arguments.passphrase_file);
   verdict.content = read_file(file);
-  verdict.manifest = load_corpus(run.corpus, prefix);
+  verdict.format = &format_of_file(verdict.content, arguments.file);
+  const FileFormat& format = *verdict.format;
+  CorpusOptions corpus = run.corpus;
+  if (corpus.directory.empty()) corpus.format = format.name;
+  verdict.manifest = load_corpus(corpus, prefix);
   verdict.manifest.cases.clear();
   verdict.manifest.directory = file.parent_path();
-  verdict.assessment = mutation::assess(verdict.content, secret.key_hex, secret.passphrase);
+  verdict.assessment = mutation::assess(format, verdict.content, secret.key_hex, secret.passphrase);
   Case& item = verdict.assessment.item;
   run.policy.policies(verdict.manifest).apply(verdict.assessment.choices, item);
   item.id = file.filename().string();
@@ -256,8 +262,8 @@ void add_file_options(CLI::App& app, FileArguments& arguments) {
       app.add_option("--file", arguments.file,
                      "judge this file instead of the corpus: the model's verdict, and the adapter's answers")
           ->type_name("FILE");
-  for (const char* name : {"--only", "--layout", "--rule", "--keep", "--known", "--html", "--junit", "--repro",
-                           "--max-skipped", "--list"}) {
+  for (const char* name : {"--format", "--only", "--layout", "--rule", "--keep", "--known", "--html", "--junit",
+                           "--repro", "--max-skipped", "--list"}) {
     file->excludes(app.get_option(name));
   }
   CLI::Option* const key =

@@ -32,10 +32,10 @@ CASES: dict[str, Json] = {case["id"]: case for case in MANIFEST["cases"]}
 
 class FileTest(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="tzmark-file-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.json_file = self.folder / "result.json"
+        directory = tempfile.TemporaryDirectory(prefix="tzmark-file-test-")
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        self.json_file = self.directory / "result.json"
 
     def conform(self, *options: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -87,7 +87,7 @@ class FileTest(unittest.TestCase):
         self.assertEqual((marked["offset"], marked["hex"]), (76, "ff"))
 
     def test_every_broken_rule_is_named(self) -> None:
-        file = self.folder / "text.tensors"
+        file = self.directory / "text.tensors"
         file.write_text("This is no file of the format. " * 8)
         run = self.conform("--file", file)
         self.assertEqual(run.returncode, 0, run.stderr)
@@ -132,7 +132,7 @@ class FileTest(unittest.TestCase):
         self,
     ) -> None:
         case = CASES["passphrase-minimum"]
-        passphrase = self.folder / "passphrase"
+        passphrase = self.directory / "passphrase"
         passphrase.write_text(case["passphrase"])
         right = (CORPUS / case["path"]).read_bytes()
         # method, then these two
@@ -140,7 +140,7 @@ class FileTest(unittest.TestCase):
         self.assertEqual(right.find(struct.pack("<QQ", 1, 8192), at + 1), -1)
 
         def verdict(opslimit: int, memlimit: int) -> tuple[str, list[str]]:
-            file = self.folder / "cost.tensors"
+            file = self.directory / "cost.tensors"
             limits = struct.pack("<QQ", opslimit, memlimit)
             file.write_bytes(right[:at] + limits + right[at + 16 :])
             self.json_file.unlink(missing_ok=True)
@@ -187,9 +187,9 @@ class FileTest(unittest.TestCase):
             for case in CASES.values()
             if case["verdict"] == "valid" and "key_hex" in case
         )
-        key = self.folder / "key"
+        key = self.directory / "key"
         key.write_text(keyed["key_hex"] + "\n")
-        link = self.folder / "link"
+        link = self.directory / "link"
         link.symlink_to(key)
         run, result = self.judge(keyed["id"], "--key-file", link)
         self.assertEqual((run.returncode, result["verdict"]), (0, "valid"), run.stdout)
@@ -199,7 +199,7 @@ class FileTest(unittest.TestCase):
         self.assertEqual(result["verdict"], "authentication-failure")
         self.assertEqual(run.returncode, 0, run.stdout)
         # Not even if the adapter prints it.
-        program = self.folder / "echo.py"
+        program = self.directory / "echo.py"
         program.write_text(
             f"""import subprocess, sys
 if "--key-file" in sys.argv:
@@ -223,20 +223,20 @@ sys.exit(subprocess.run([{str(MODEL)!r}, *sys.argv[1:]]).returncode or sys.argv[
             for case in CASES.values()
             if case["verdict"] == "valid" and "passphrase" in case
         )
-        phrase = self.folder / "phrase"
+        phrase = self.directory / "phrase"
         phrase.write_text(phrased["passphrase"] + "\n")
         run, result = self.judge(phrased["id"], "--passphrase-file", phrase)
         self.assertEqual((run.returncode, result["verdict"]), (0, "valid"), run.stdout)
 
     def test_a_passphrase_that_is_not_utf8(self) -> None:
-        phrase = self.folder / "phrase"
+        phrase = self.directory / "phrase"
         phrase.write_bytes("Öffne dich".encode("latin-1"))
         run, _ = self.judge("passphrase-minimum", "--passphrase-file", phrase)
         self.assertEqual(run.returncode, 2, run.stdout)
         self.assertIn("phrase: the passphrase is not UTF-8", run.stderr)
 
     def test_a_file_whose_name_is_not_utf8(self) -> None:
-        file = self.folder / os.fsdecode(b"\xfcber.tensors")
+        file = self.directory / os.fsdecode(b"\xfcber.tensors")
         shutil.copy(CORPUS / CASES["dtype-float16"]["path"], file)
         # Where one process answers everything, names come as JSON.
         run = self.conform("--file", file)
@@ -256,9 +256,9 @@ sys.exit(subprocess.run([{str(MODEL)!r}, *sys.argv[1:]]).returncode or sys.argv[
         self.assertEqual(len(result["steps"]), 6)
 
     def test_short_reads_of_other_files_beside_it_do_not_count(self) -> None:
-        file = self.folder / "model.tensors"
+        file = self.directory / "model.tensors"
         shutil.copy(CORPUS / CASES["dtype-float16"]["path"], file)
-        program = self.folder / "adapter.py"
+        program = self.directory / "adapter.py"
         program.write_text(
             """import json, mmap, os, sys
 script = os.open(__file__, os.O_RDONLY)
@@ -290,7 +290,7 @@ else:
             self.assertEqual(why in run.stdout, mapped, run.stdout)
 
     def test_what_is_not_judged_is_no_agreement(self) -> None:
-        profile = self.folder / "profile.json"
+        profile = self.directory / "profile.json"
         profile.write_text(
             json.dumps(
                 {
@@ -309,9 +309,9 @@ else:
         self.assertEqual((result["outcome"], result["steps"]), ("skipped", []))
 
     def test_a_file_that_the_adapter_changes(self) -> None:
-        file = self.folder / "model.tensors"
+        file = self.directory / "model.tensors"
         shutil.copy(CORPUS / CASES["dtype-float16"]["path"], file)
-        program = self.folder / "adapter.py"
+        program = self.directory / "adapter.py"
         program.write_text(
             f"""import subprocess, sys
 if sys.argv[1] == "decode":
@@ -332,22 +332,27 @@ sys.exit(subprocess.run([{str(MODEL)!r}, *sys.argv[1:]]).returncode)
         self.assertIn(file.name, run.stderr)
 
     def test_no_input_is_overwritten(self) -> None:
-        file = self.folder / "own.tensors"
-        key = self.folder / "key"
+        file = self.directory / "own.tensors"
+        key = self.directory / "key"
         shutil.copy(CORPUS / CASES["name-letters"]["path"], file)
         key.write_bytes(bytes(32))
-        link = self.folder / "link"
+        link = self.directory / "link"
         link.symlink_to(file)
-        for target in (file, link, key, self.folder / "../" / self.folder.name / "key"):
+        for target in (
+            file,
+            link,
+            key,
+            self.directory / "../" / self.directory.name / "key",
+        ):
             before = target.read_bytes()
             run = self.conform("--file", file, "--key-file", key, "--json", target)
             self.assertEqual((run.returncode, target.read_bytes()), (2, before))
             self.assertIn("would overwrite", run.stderr)
 
     def test_a_key_derivation_has_the_memory_that_it_needs(self) -> None:
-        passphrase = self.folder / "passphrase"
+        passphrase = self.directory / "passphrase"
         passphrase.write_text("open sesame")
-        locked = self.folder / "locked.tensors"
+        locked = self.directory / "locked.tensors"
         plain = CORPUS / CASES["name-letters"]["path"]
         subprocess.run(
             [BUILD / "bin/tzmark", "convert", plain, locked]
@@ -359,7 +364,7 @@ sys.exit(subprocess.run([{str(MODEL)!r}, *sys.argv[1:]]).returncode)
         self.assertEqual(run.returncode, 0, run.stdout)
 
     def test_a_passphrase_that_is_a_word_of_the_report(self) -> None:
-        program = self.folder / "loud.py"
+        program = self.directory / "loud.py"
         program.write_text(
             f"""import subprocess, sys
 print("the secret, null, pass", file=sys.stderr)
@@ -367,7 +372,7 @@ sys.exit(subprocess.run([{str(MODEL)!r}, *sys.argv[1:]]).returncode or sys.argv[
 """
         )
         loud = shlex.join([sys.executable, str(program)])
-        phrase = self.folder / "phrase"
+        phrase = self.directory / "phrase"
         for word in ("secret", "null", "pass"):
             phrase.write_text(word)
             options = ("--passphrase-file", phrase, "--adapter", loud, "--one-shot")
@@ -379,13 +384,15 @@ sys.exit(subprocess.run([{str(MODEL)!r}, *sys.argv[1:]]).returncode or sys.argv[
             self.assertNotIn(word, said.replace("(secret)", ""))
 
     def test_links_and_what_is_no_file(self) -> None:
-        link = self.folder / "link.tensors"
+        link = self.directory / "link.tensors"
         link.symlink_to(CORPUS / CASES["dtype-float16"]["path"])
         self.assertEqual(self.conform("--file", link).returncode, 0)
         for name in ("none.tensors", "."):
-            run = self.conform("--file", self.folder / name)
+            run = self.conform("--file", self.directory / name)
             self.assertEqual((run.returncode, run.stdout), (3, ""), name)
-        run = self.conform("--file", link, "--json", self.folder / "none/result.json")
+        run = self.conform(
+            "--file", link, "--json", self.directory / "none/result.json"
+        )
         self.assertEqual((run.returncode, run.stdout), (3, ""))
         run = self.conform("--file", link, "--adapter", "/nonexistent")
         self.assertEqual((run.returncode, run.stdout), (3, ""))

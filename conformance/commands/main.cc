@@ -113,7 +113,8 @@ struct CommandLine {
 };
 
 const CommandLine<ConformArguments> kConform = {
-    "tzmark-conform", "Runs the tzmark conformance suite on an implementation of the tensorizer file format.",
+    "tzmark-conform",
+    "Runs the tzmark conformance suite on a reader or writer of tensorizer's format or of safetensors.",
     "Other commands: tzmark-conform corpus | mutate | against | minimize, each with its own --help.\n"
     "Exit status: 0 all passed, 1 a case failed, none ran or too many were skipped, 2 invalid usage,\n"
     "3 the environment failed, 4 the HTML page cannot be made here, or an input mode is not supported here.",

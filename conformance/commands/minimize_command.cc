@@ -14,6 +14,7 @@
 #include "runner/console.h"
 #include "runner/errors.h"
 #include "runner/file_content.h"
+#include "runner/file_format.h"
 #include "runner/report.h"
 #include "runner/sha256.h"
 
@@ -97,12 +98,13 @@ int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, con
   const auto began = std::chrono::steady_clock::now();
   const mutation::FileSecret secret = secret_of_files(arguments.key_file, arguments.passphrase_file);
   const std::vector<std::byte> file = read_named_file(arguments.file);
+  const FileFormat& format = format_of_file(file, arguments.file);
   const fs::path out = out_of(arguments);
   check_output_files({out.string(), arguments.json_file},
                      {arguments.file, arguments.key_file, arguments.passphrase_file, arguments.adapter.profile_file});
   const Adapter adapter = arguments.adapter.start(prefix, cancelled);
   const LimitOverrides& limits = arguments.limits;
-  const std::optional<Failure> failure = find_failure(adapter, file, secret, commands_of(arguments), limits);
+  const std::optional<Failure> failure = find_failure(adapter, format, file, secret, commands_of(arguments), limits);
   if (cancelled) throw EnvironmentError("stopped");
   if (!failure) {
     tell(fmt::format("{}: the implementation does not fail on this file", arguments.file));
@@ -110,10 +112,12 @@ int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, con
   }
   const auto still_fails = [&](model::Bytes candidate) {
     if (cancelled) throw EnvironmentError("stopped");
-    return fails_alike(adapter, candidate, secret, *failure, limits);
+    return fails_alike(adapter, format, candidate, secret, *failure, limits);
   };
-  const mutation::Minimized minimized =
-      mutation::minimize(file, to_model(secret), still_fails, {.elapsed_max = nanoseconds_of(arguments.time_seconds)});
+  const mutation::Minimized minimized = mutation::minimize(format, file, to_model(secret), still_fails,
+                                                           {.elapsed_max = nanoseconds_of(arguments.time_seconds)});
+  // After the time is over, no candidate has asked for this.
+  if (cancelled) throw EnvironmentError("stopped");
   write_output_file(out, model::text_of(minimized.file));
   const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - began;
   const std::string repeat = repeat_command(arguments, adapter, *failure, out);

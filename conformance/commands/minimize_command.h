@@ -19,7 +19,7 @@ struct MinimizeArguments {
 
 void add_minimize_options(CLI::App& app, MinimizeArguments& arguments);
 
-// Returns the exit status: 0, or 1 if the implementation does not fail on the file. prefix is the folder that this
+// Returns the exit status: 0, or 1 if the implementation does not fail on the file. prefix is the directory that this
 // program is installed under.
 int run_minimize(const MinimizeArguments& arguments, const std::filesystem::path& prefix,
                  const std::atomic<bool>& cancelled);

@@ -89,12 +89,12 @@ def minimize(*options: str | Path) -> subprocess.CompletedProcess[str]:
 
 class Minimizing(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.file = self.folder / "model.tensors"
-        self.out = self.folder / "out.tensors"
-        self.json = self.folder / "out.json"
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        self.file = self.directory / "model.tensors"
+        self.out = self.directory / "out.tensors"
+        self.json = self.directory / "out.json"
 
     def result(self) -> dict[str, Any]:
         result = json.loads(self.json.read_text())
@@ -131,7 +131,7 @@ class Minimizing(unittest.TestCase):
         )
         self.assertEqual(repeated.returncode, 0)
         # What is least already stays as it is.
-        again = self.folder / "again.tensors"
+        again = self.directory / "again.tensors"
         self.assertEqual(minimize(self.out, *adapter, "-o", again).returncode, 0)
         self.assertEqual(again.read_bytes(), content)
 
@@ -144,7 +144,7 @@ class Minimizing(unittest.TestCase):
         result = self.result()
         self.assertTrue(result["failure"]["sign"].endswith("; ValueError"))
         self.assertIsNone(result["failure"]["rule"])
-        least = self.folder / "model.min.tensors"
+        least = self.directory / "model.min.tensors"
         self.assertEqual(result["minimized"]["path"], str(least))
         decoded = subprocess.run(
             [MODEL, "decode", least], capture_output=True, check=True
@@ -164,14 +164,14 @@ class Minimizing(unittest.TestCase):
     def test_usage_and_environment(self) -> None:
         write_file(self.file, [[9]], wrong_hash=0)
         adapter = ("--adapter", self.careless("TZR-HSH-005"))
-        key = self.folder / "key"
+        key = self.directory / "key"
         key.write_text("no key")
         self.assertEqual(minimize().returncode, 2)
         self.assertEqual(minimize(self.file, "--command", "encode").returncode, 2)
         self.assertEqual(minimize(self.file, *adapter, "--key-file", key).returncode, 2)
-        self.assertEqual(minimize(self.folder / "none", *adapter).returncode, 3)
+        self.assertEqual(minimize(self.directory / "none", *adapter).returncode, 3)
         self.assertEqual(minimize(self.file, "--adapter", "/nonexistent").returncode, 3)
-        missing = self.folder / "none/out"
+        missing = self.directory / "none/out"
         self.assertEqual(minimize(self.file, *adapter, "-o", missing).returncode, 3)
 
 

@@ -40,17 +40,19 @@ Finding finding_of(const Trial& trial, const std::string& repeat) {
 // specification stays as it is.
 void minimize(const Adapter& adapter, Command command, Finding& finding) {
   Case& item = finding.item;
+  const FileFormat& format = format_of_layout(item.layout);
   const mutation::FileSecret secret{item.key_hex, item.passphrase};
   const LimitOverrides limits{item.limits.elapsed_max, item.limits.memory_max_bytes};
   if (command == Command::kEncode) return;
-  const auto failure = mutation::find_failure(adapter, finding.bytes, secret, {command}, limits);
+  const auto failure = mutation::find_failure(adapter, format, finding.bytes, secret, {command}, limits);
   if (!failure) return;
   const auto still_fails = [&](model::Bytes file) {
-    return mutation::fails_alike(adapter, file, secret, *failure, limits);
+    return mutation::fails_alike(adapter, format, file, secret, *failure, limits);
   };
   finding.bytes =
-      mutation::minimize(finding.bytes, to_model(secret), still_fails, {.elapsed_max = kMinimizeElapsedMax}).file;
-  mutation::Assessment assessment = mutation::assess(finding.bytes, item.key_hex, item.passphrase);
+      mutation::minimize(format, finding.bytes, to_model(secret), still_fails, {.elapsed_max = kMinimizeElapsedMax})
+          .file;
+  mutation::Assessment assessment = mutation::assess(format, finding.bytes, item.key_hex, item.passphrase);
   item.layout = assessment.item.layout;
   item.features = assessment.item.features;
   item.verdict = assessment.item.verdict;
@@ -61,10 +63,10 @@ void minimize(const Adapter& adapter, Command command, Finding& finding) {
 }
 
 // The command line that repeats a finding.
-std::string repeat_of_finding(const RunOptions& run, const fs::path& folder, const std::string& id) {
+std::string repeat_of_finding(const RunOptions& run, const fs::path& directory, const std::string& id) {
   const bool seeded = run.input_modes.has_value();
   return fmt::format("{} --corpus {} --only {}{}", join_command(run.asking_words("conform")),
-                     join_command({folder.string()}), id, seeded ? fmt::format(" --seed {}", run.seed) : "");
+                     join_command({directory.string()}), id, seeded ? fmt::format(" --seed {}", run.seed) : "");
 }
 
 int run_one(const MutateArguments& arguments, const Adapter& adapter, const mutation::SeedLists& seeds,
@@ -107,7 +109,7 @@ void add_mutate_options(CLI::App& app, MutateArguments& arguments) {
   add_policy_options(app, arguments.run.policy);
   app.add_flag("--stop-at-first", arguments.stop_at_first, "stop after the first failure")->needs(count);
   app.add_option("--findings", arguments.findings,
-                 "write one case per kind of failure into this new folder, minimized if there is a --count")
+                 "write one case per kind of failure into this new directory, minimized if there is a --count")
       ->type_name("DIR");
 }
 

@@ -12,7 +12,7 @@ struct MutateArguments {
   std::uint64_t count = 0;                // of mutated files
   std::optional<std::uint64_t> mutation;  // the only one to try
   bool stop_at_first = false;
-  std::string findings;  // a new folder; empty: none
+  std::string findings;  // a new directory; empty: none
 };
 
 void add_mutate_options(CLI::App& app, MutateArguments& arguments);

@@ -12,8 +12,8 @@
 #include "runner/file_content.h"
 #include "runner/json.h"
 #include "runner/process.h"
+#include "runner/scratch_directory.h"
 #include "runner/scratch_file.h"
-#include "runner/scratch_folder.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -46,8 +46,8 @@ void make_page(const std::filesystem::path& renderer, const std::string& json, c
   const std::string python = chosen ? chosen : "python3";
   keep_python_from_current_directory();
   const ScratchFile result(json);
-  const ScratchFolder folder;
-  const std::filesystem::path page = folder.path() / "page.html";
+  const ScratchDirectory directory;
+  const std::filesystem::path page = directory.path() / "page.html";
   ProcessResult process;
   try {
     process = run_process({python, "-B", renderer, "conformance", result.path(), "-o", page}, {}, cancelled);

@@ -57,18 +57,18 @@ void enter_namespaces() {
   write_line("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid));
 }
 
-void mount_read_only(const fs::path& folder) {
+void mount_read_only(const fs::path& directory) {
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) fail("mounts cannot be made private");
-  if (::mount(folder.c_str(), folder.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) fail(folder.string());
+  if (::mount(directory.c_str(), directory.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) fail(directory.string());
   const MountAttributes attributes{.set = kReadOnly};
-  if (::syscall(kMountSetattr, AT_FDCWD, folder.c_str(), kRecursive, &attributes, sizeof attributes) != 0) {
-    fail(folder.string());
+  if (::syscall(kMountSetattr, AT_FDCWD, directory.c_str(), kRecursive, &attributes, sizeof attributes) != 0) {
+    fail(directory.string());
   }
-  // A working directory in the folder stays below the mount until it is entered again.
+  // A working directory in the directory stays below the mount until it is entered again.
   if (::chdir(fs::current_path().c_str()) != 0) fail("working directory");
   struct statvfs status {};
-  if (::statvfs(folder.c_str(), &status) != 0) fail(folder.string());
-  if ((status.f_flag & ST_RDONLY) == 0) throw std::runtime_error(folder.string() + " can still be written to");
+  if (::statvfs(directory.c_str(), &status) != 0) fail(directory.string());
+  if ((status.f_flag & ST_RDONLY) == 0) throw std::runtime_error(directory.string() + " can still be written to");
 }
 
 }  // namespace

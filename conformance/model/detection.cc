@@ -18,8 +18,13 @@ bool has_layout_section(Bytes file, const Notes& notes) {
          is("metadata tag", 10, 1, 1);
 }
 
-bool has_flagged_dims(Bytes file, const ParsedStructure& file_header) {
-  return (file[file_header.find("feature flags")->offset] & std::byte{2}) != std::byte{0};
+// The layout of data version 5 that a feature flag says; null if none does.
+const Layout* flagged_layout(Bytes file, const ParsedStructure& file_header) {
+  const auto flags = std::to_integer<unsigned>(file[file_header.find("feature flags")->offset]);
+  for (const Layout& layout : layouts()) {
+    if (layout.data_version == 5 && (layout.flag & flags) != 0) return &layout;
+  }
+  return nullptr;
 }
 
 // Whether the index begins with the number 1 or 5, as one of v5-long-dims does.
@@ -34,7 +39,7 @@ bool begins_with_entry_version(Bytes file) {
 
 Reading read_version_5(Bytes file, const ParsedStructure& file_header, const Mistakes& mistakes) {
   const auto read = [&](std::string_view layout) { return read_as(file, file_header, layout_named(layout), mistakes); };
-  if (has_flagged_dims(file, file_header)) return read("v5-flagged-dims");
+  if (const Layout* const flagged = flagged_layout(file, file_header)) return read(flagged->name);
   if (has_layout_section(file, Notes(mistakes, "v5-segments"))) return read("v5-segments");
   Reading headers_first = read("v5-headers-first");
   Reading long_dims = read("v5-long-dims");

@@ -87,8 +87,9 @@ bool magic_is_right(const Scope& frame) { return text_of(frame.bytes(frame.value
 bool flags_are_known(const Scope& frame) {
   if (frame.number("data version") < 4) return true;
   const Bytes flags = frame.bytes(frame.value("feature flags"));
-  const std::byte reserved = frame.number("data version") == 5 ? std::byte{0xfc} : std::byte{0xfe};
-  return (flags[0] & reserved) == std::byte{0} &&
+  constexpr unsigned kEncryption = 1;
+  const unsigned known = kEncryption | layout_flags(frame.number("data version"));
+  return (std::to_integer<unsigned>(flags[0]) & ~known) == 0 &&
          std::all_of(flags.begin() + 1, flags.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
@@ -383,17 +384,25 @@ const Structure kTensorData = {"tensor", "", "", {bytes("data", rest_but<0>, {},
 
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = {
-      // name, data version, headers first, segments, long dims, flagged, opaque dtypes, meta, may and must be encrypted
-      {"v1", 1, false, false, false, false, false, false, false, false},
-      {"v2", 2, false, false, false, false, true, false, false, false},
-      {"v3", 3, false, false, false, false, true, false, true, true},
-      {"v4", 4, false, false, false, false, true, true, true, false},
-      {"v5-headers-first", 5, true, false, false, false, true, true, true, false},
-      {"v5-segments", 5, true, true, false, false, true, true, true, false},
-      {"v5-flagged-dims", 5, false, false, true, true, true, true, true, false},
-      {"v5-long-dims", 5, false, false, true, false, true, true, true, false},
+      // name, data version, headers first, segments, long dims, flag, opaque dtypes, meta, may and must be encrypted
+      {"v1", 1, false, false, false, 0, false, false, false, false},
+      {"v2", 2, false, false, false, 0, true, false, false, false},
+      {"v3", 3, false, false, false, 0, true, false, true, true},
+      {"v4", 4, false, false, false, 0, true, true, true, false},
+      {"v5-headers-first", 5, true, false, false, 0, true, true, true, false},
+      {"v5-segments", 5, true, true, false, 0, true, true, true, false},
+      {"v5-flagged-dims", 5, false, false, true, 2, true, true, true, false},
+      {"v5-long-dims", 5, false, false, true, 0, true, true, true, false},
   };
   return all;
+}
+
+std::uint8_t layout_flags(std::uint64_t data_version) {
+  std::uint8_t flags = 0;
+  for (const Layout& layout : layouts()) {
+    if (layout.data_version == data_version) flags |= layout.flag;
+  }
+  return flags;
 }
 
 const Layout& layout_named(std::string_view name) {

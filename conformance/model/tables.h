@@ -16,13 +16,16 @@ struct Layout {
   bool headers_first;                // all headers before all data
   bool segments;                     // offsets are relative to segments
   bool long_dims;                    // entries have a version, and hold dimensions of 2^32 and more
-  bool flagged;                      // marked by feature flag 1
+  std::uint8_t flag;                 // the bit in the first byte of feature flags that marks it; 0: none does
   bool opaque_dtypes, meta_tensors;  // what it can hold
   bool may_be_encrypted, must_be_encrypted;
 };
 
 // The released ones by data version first; of those that can hold something, the first is what writers choose.
 const std::vector<Layout>& layouts();
+
+// The bits in the first byte of feature flags that mark layouts of a data version.
+std::uint8_t layout_flags(std::uint64_t data_version);
 
 // What the content of a file asks of its layout.
 struct Needs {

@@ -1,12 +1,14 @@
-// The required answer for any file; see assess.h.
+// The required answer for a file of tensorizer; see assess.h.
 #include "mutation/assess.h"
 
 #include <algorithm>
 #include <iterator>
 #include <set>
 
+#include "model/tables.h"
 #include "model/text.h"
 #include "mutation/choices.h"
+#include "mutation/format_mutation.h"
 #include "runner/explain.h"
 
 namespace tzmark::conformance::mutation {
@@ -66,9 +68,8 @@ Verdict verdict_of(const Description& description) {
 std::vector<std::byte> as_data_version_4(model::Bytes file) {
   constexpr std::size_t kVersionAt = 5;
   constexpr std::size_t kFlagsAt = 9;
-  constexpr std::byte kFlaggedDims{2};
   if (file.size() <= kFlagsAt || model::little_endian(file.subspan(kVersionAt, 4)) != 5) return {};
-  if ((file[kFlagsAt] & kFlaggedDims) != std::byte{0}) return {};
+  if ((std::to_integer<unsigned>(file[kFlagsAt]) & model::layout_flags(5)) != 0) return {};
   std::vector<std::byte> copy(file.begin(), file.end());
   copy[kVersionAt] = std::byte{4};
   return copy;
@@ -125,12 +126,8 @@ void leave_open(std::vector<std::string> choices, Assessment& assessment) {
 
 Assessment assess_as_it_is(model::Bytes file, const std::optional<std::string>& key_hex,
                            const std::optional<std::string>& passphrase) {
-  Assessment assessment;
+  Assessment assessment = unread_assessment(file, key_hex, passphrase);
   Case& item = assessment.item;
-  item.key_hex = key_hex;
-  item.passphrase = passphrase;
-  item.size_bytes = file.size();
-  item.tier = "MUST";
   const model::Secret secret = secret_of(item);
   assessment.description = model::describe(file, secret);
   Description& description = assessment.description;
@@ -168,8 +165,8 @@ Assessment assess_as_it_is(model::Bytes file, const std::optional<std::string>& 
 
 }  // namespace
 
-Assessment assess(model::Bytes file, const std::optional<std::string>& key_hex,
-                  const std::optional<std::string>& passphrase) {
+Assessment assess_tensorizer(model::Bytes file, const std::optional<std::string>& key_hex,
+                             const std::optional<std::string>& passphrase) {
   Assessment assessment = assess_as_it_is(file, key_hex, passphrase);
   const Verdict verdict = assessment.item.verdict;
   if (verdict != Verdict::kInvalid && verdict != Verdict::kIntegrityFailure) return assessment;

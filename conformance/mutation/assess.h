@@ -7,6 +7,7 @@
 #include <string>
 
 #include "model/model.h"
+#include "runner/file_format.h"
 #include "runner/manifest.h"
 
 namespace tzmark::conformance::mutation {
@@ -21,7 +22,7 @@ struct Assessment {
 };
 
 // Throws std::runtime_error if there is no memory to derive a key.
-Assessment assess(model::Bytes file, const std::optional<std::string>& key_hex,
+Assessment assess(const FileFormat& format, model::Bytes file, const std::optional<std::string>& key_hex,
                   const std::optional<std::string>& passphrase);
 
 }  // namespace tzmark::conformance::mutation

@@ -265,6 +265,11 @@ bool has_flags(Bytes file) {
 
 const std::map<std::string, OpenChoice>& open_choices() {
   static const std::map<std::string, OpenChoice> choices = {
+      {std::string(kBeyondDescription),
+       {"Whether a reader takes what the reference library of safetensors takes beyond the format's description.",
+        {"ST-005", "ST-006", "ST-007", "ST-008", "ST-009"},
+        false,
+        false}},
       {"flags-before-v4",
        {"Whether feature flags are ignored in a file of a data version before 4.", {"TZR-HDR-004"}, true, false}},
       {"v4-as-v5",

@@ -1,4 +1,5 @@
-// Where the format leaves a reader the choice, by FORMAT.md 11.2 and the implementation-defined cases of the corpus.
+// Where a format leaves a reader the choice, by FORMAT.md 11.2, SAFETENSORS.md 2 and the implementation-defined cases
+// of the two corpora.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -15,8 +16,11 @@
 
 namespace tzmark::conformance::mutation {
 
-// All choices by their names, as the manifest of the corpus has them.
+// All choices by their names, as the manifests of the corpora have them.
 const std::map<std::string, OpenChoice>& open_choices();
+
+// Of safetensors: for a file that the description refuses and the reference library takes.
+inline constexpr std::string_view kBeyondDescription = "beyond-description";
 
 // For a correct file of data version 4 whose data version is 5. No writer emits one.
 inline constexpr std::string_view kClassicVersion5 = "v4-as-v5";

@@ -38,27 +38,28 @@ struct Way {
 };
 
 // Asks both implementations about files of its own. One object belongs to one thread.
-class Asking {
+class Questions {
  public:
-  explicit Asking(const AgainstOptions& options) : options_(options), stage_(options.input) {}
+  explicit Questions(const AgainstOptions& options) : options_(options), stage_(options.input) {}
 
   // Puts the file where the questions after it find it.
-  void stage_file(model::Bytes bytes) {
+  void stage_file(const FileFormat& format, model::Bytes bytes) {
+    format_ = &format;
     bytes_ = bytes;
     // Another name for each, for implementations that remember what they read.
-    file_.emplace(bytes_, ".tensors");
+    file_.emplace(bytes_, format_->suffix);
   }
 
   // Nothing if the input mode cannot be had for this implementation.
   std::optional<Answered> ask(const Adapter& adapter, const Way& way, const FileSecret& secret) {
     Feed feed;
     feed.bytes = bytes_;
-    Question question{way.command, file_->path(), {}, file_->folder(), secret.key_hex, secret.passphrase, nullptr};
+    Question question{way.command, file_->path(), {}, file_->directory(), secret.key_hex, secret.passphrase, nullptr};
     if (way.command == Command::kStream) question.feed = &feed;
     const Limits limits = options_.limits.over(limits_for_file(bytes_.size()));
     const Step step = stage_.ask(way.mode, question, bytes_, adapter, limits);
     // The next question is about the same file.
-    if (step.changed_file) stage_file(bytes_);
+    if (step.changed_file) stage_file(*format_, bytes_);
     if (!step.untried.empty()) {
       untried_.emplace(way.mode, fmt::format("{}: {}", adapter.profile().name, step.untried));
       return std::nullopt;
@@ -75,6 +76,7 @@ class Asking {
   const AgainstOptions& options_;
   Stage stage_;
   std::optional<StagedFile> file_;
+  const FileFormat* format_ = nullptr;
   model::Bytes bytes_;
   std::map<InputMode, std::string> untried_;
 };
@@ -122,9 +124,9 @@ class Comparing {
   };
 
   // Asks only these. Nothing if the answers do not differ.
-  std::optional<Seen> look(Asking& asking, model::Bytes bytes, const FileSecret& secret, const Assessment& assessment,
-                           const std::vector<Way>& ways) const {
-    asking.stage_file(bytes);
+  std::optional<Seen> look(Questions& asking, const FileFormat& format, model::Bytes bytes, const FileSecret& secret,
+                           const Assessment& assessment, const std::vector<Way>& ways) const {
+    asking.stage_file(format, bytes);
     Seen seen;
     const auto& rules = assessment.item.rules;
     seen.behaviour.rule = rules.empty() ? "" : rules.front();
@@ -143,25 +145,27 @@ class Comparing {
   }
 
   // Minimizes the file of a group while the two differ in the same way.
-  void shrink(Asking& asking, DifferenceGroup& group, const std::atomic<bool>& cancelled) const {
+  void shrink(Questions& asking, DifferenceGroup& group, const std::atomic<bool>& cancelled) const {
     std::vector<Way> ways;
     for (const AnswerPair& pair : group.behaviour.pairs) ways.push_back({pair.command, pair.mode});
     const FileSecret secret = group.smallest.secret;
+    const FileFormat& format = *group.smallest.format;
     const std::vector<std::byte> file = std::move(group.smallest.bytes);
     const auto same = [&](model::Bytes candidate) {
       if (cancelled) return false;
-      const Assessment assessment = assess(candidate, secret.key_hex, secret.passphrase);
+      const Assessment assessment = assess(format, candidate, secret.key_hex, secret.passphrase);
       const auto& rules = assessment.item.rules;
       if ((rules.empty() ? "" : rules.front()) != group.behaviour.rule || is_excused(assessment)) return false;
-      const std::optional<Seen> seen = look(asking, candidate, secret, assessment, ways);
+      const std::optional<Seen> seen = look(asking, format, candidate, secret, assessment, ways);
       return seen && seen->behaviour == group.behaviour;
     };
-    Minimized minimized = minimize(file, to_model(secret), same, {.elapsed_max = options_->minimize_elapsed_max});
+    Minimized minimized =
+        minimize(format, file, to_model(secret), same, {.elapsed_max = options_->minimize_elapsed_max});
     group.smallest.bytes = std::move(minimized.file);
     group.finished = minimized.finished;
-    const Assessment assessment = assess(group.smallest.bytes, secret.key_hex, secret.passphrase);
+    const Assessment assessment = assess(format, group.smallest.bytes, secret.key_hex, secret.passphrase);
     if (cancelled) return;
-    if (const auto seen = look(asking, group.smallest.bytes, secret, assessment, ways)) {
+    if (const auto seen = look(asking, format, group.smallest.bytes, secret, assessment, ways)) {
       group.first_says = seen->first_says;
       group.second_says = seen->second_says;
     }
@@ -257,7 +261,7 @@ Comparison compare(const Adapter& first, const Adapter& second,
   std::size_t given = 0;
   std::size_t done = 0;
   ask_on_threads(options.jobs, {&first, &second}, [&] {
-    Asking asking(options);
+    Questions asking(options);
     while (!cancelled) {
       std::unique_lock lock(mutex);
       std::optional<ComparedFile> compared = next();
@@ -267,10 +271,13 @@ Comparison compare(const Adapter& first, const Adapter& second,
         return;
       }
       lock.unlock();
-      const Assessment assessment = assess(compared->bytes, compared->secret.key_hex, compared->secret.passphrase);
+      const Assessment assessment =
+          assess(*compared->format, compared->bytes, compared->secret.key_hex, compared->secret.passphrase);
       const bool excused = comparing.is_excused(assessment);
       std::optional<Comparing::Seen> seen;
-      if (!excused) seen = comparing.look(asking, compared->bytes, compared->secret, assessment, comparing.ways());
+      if (!excused)
+        seen =
+            comparing.look(asking, *compared->format, compared->bytes, compared->secret, assessment, comparing.ways());
       // A process that the user stopped says nothing about its adapter.
       if (cancelled) return;
       lock.lock();
@@ -283,7 +290,7 @@ Comparison compare(const Adapter& first, const Adapter& second,
   comparison.groups = grouping.take();
   std::atomic<std::size_t> next_group = 0;
   ask_on_threads(options.jobs, {&first, &second}, [&] {
-    Asking asking(options);
+    Questions asking(options);
     for (std::size_t i = 0; !cancelled && (i = next_group++) < comparison.groups.size();) {
       comparing.shrink(asking, comparison.groups[i], cancelled);
       const std::lock_guard lock(mutex);

@@ -19,6 +19,7 @@ namespace tzmark::conformance::mutation {
 
 struct ComparedFile {
   std::string id;
+  const FileFormat* format = nullptr;
   std::vector<std::byte> bytes;
   FileSecret secret;
 };

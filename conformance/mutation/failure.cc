@@ -52,9 +52,10 @@ std::string first_rule(const model::Description& description, Command command) {
 
 class Inquiry {
  public:
-  Inquiry(const Adapter& adapter, model::Bytes file, const FileSecret& secret, const LimitOverrides& limits)
-      : adapter_(&adapter), file_(file), secret_(&secret), limits_(&limits) {
-    assessment_ = assess(file, secret.key_hex, secret.passphrase);
+  Inquiry(const Adapter& adapter, const FileFormat& format, model::Bytes file, const FileSecret& secret,
+          const LimitOverrides& limits)
+      : adapter_(&adapter), format_(&format), file_(file), secret_(&secret), limits_(&limits) {
+    assessment_ = assess(format, file, secret.key_hex, secret.passphrase);
   }
 
   const std::vector<std::string>& broken() const { return assessment_.item.rules; }
@@ -62,10 +63,10 @@ class Inquiry {
 
   std::optional<Failure> ask(Command command) {
     if (!adapter_->profile().has(command) || excuse(assessment_.item, adapter_->profile())) return std::nullopt;
-    const StagedFile staged(file_, ".tensors");
+    const StagedFile staged(file_, format_->suffix);
     Feed feed;
     feed.bytes = file_;
-    Question question{command, staged.path(), {}, staged.folder(), secret_->key_hex, secret_->passphrase, nullptr};
+    Question question{command, staged.path(), {}, staged.directory(), secret_->key_hex, secret_->passphrase, nullptr};
     if (command == Command::kStream) question.feed = &feed;
     Step step = adapter_->ask(question, limits_->over(limits_for_file(file_.size(), secret_->passphrase.has_value())));
     step.changed_file = !holds(staged.path(), file_);
@@ -77,6 +78,7 @@ class Inquiry {
 
  private:
   const Adapter* adapter_;
+  const FileFormat* format_;
   model::Bytes file_;
   const FileSecret* secret_;
   const LimitOverrides* limits_;
@@ -108,9 +110,10 @@ bool is_same_reason(const Failure& a, const Failure& b) {
   return a.command == b.command && a.outcome == b.outcome && a.rule == b.rule && a.sign == b.sign && !breaks_more;
 }
 
-std::optional<Failure> find_failure(const Adapter& adapter, model::Bytes file, const FileSecret& secret,
-                                    const std::vector<Command>& commands, const LimitOverrides& limits) {
-  Inquiry inquiry(adapter, file, secret, limits);
+std::optional<Failure> find_failure(const Adapter& adapter, const FileFormat& format, model::Bytes file,
+                                    const FileSecret& secret, const std::vector<Command>& commands,
+                                    const LimitOverrides& limits) {
+  Inquiry inquiry(adapter, format, file, secret, limits);
   std::optional<Failure> worst;
   for (const Command command : commands) {
     std::optional<Failure> failure = inquiry.ask(command);
@@ -119,9 +122,9 @@ std::optional<Failure> find_failure(const Adapter& adapter, model::Bytes file, c
   return worst;
 }
 
-bool fails_alike(const Adapter& adapter, model::Bytes file, const FileSecret& secret, const Failure& failure,
-                 const LimitOverrides& limits) {
-  Inquiry inquiry(adapter, file, secret, limits);
+bool fails_alike(const Adapter& adapter, const FileFormat& format, model::Bytes file, const FileSecret& secret,
+                 const Failure& failure, const LimitOverrides& limits) {
+  Inquiry inquiry(adapter, format, file, secret, limits);
   const auto& broken = inquiry.broken();
   const bool breaks_more =
       std::ranges::any_of(broken, [&](const std::string& rule) { return !failure.broken.contains(rule); });

@@ -11,6 +11,7 @@
 
 #include "model/model.h"
 #include "runner/adapter.h"
+#include "runner/file_format.h"
 #include "runner/judge.h"
 
 namespace tzmark::conformance::mutation {
@@ -44,11 +45,12 @@ bool is_same_reason(const Failure& a, const Failure& b);
 
 // Asks those of the commands that the profile has, and returns the worst failure, if any. A failure that the profile
 // excuses does not count. Throws EnvironmentError as Adapter::ask does, and std::runtime_error where the machine fails.
-std::optional<Failure> find_failure(const Adapter& adapter, model::Bytes file, const FileSecret& secret,
-                                    const std::vector<Command>& commands, const LimitOverrides& limits = {});
+std::optional<Failure> find_failure(const Adapter& adapter, const FileFormat& format, model::Bytes file,
+                                    const FileSecret& secret, const std::vector<Command>& commands,
+                                    const LimitOverrides& limits = {});
 
 // Whether the adapter still fails on a file for the reason given. Asks the adapter only if the model's view allows it.
-bool fails_alike(const Adapter& adapter, model::Bytes file, const FileSecret& secret, const Failure& failure,
-                 const LimitOverrides& limits = {});
+bool fails_alike(const Adapter& adapter, const FileFormat& format, model::Bytes file, const FileSecret& secret,
+                 const Failure& failure, const LimitOverrides& limits = {});
 
 }  // namespace tzmark::conformance::mutation

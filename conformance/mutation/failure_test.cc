@@ -42,9 +42,9 @@ class Failing : public testing::Test {
   std::optional<Failure> find(const std::string& decode, const std::string& verify, const std::string& file) {
     const Adapter adapter = scripted(decode, verify, cancelled_);
     const std::vector<std::byte> bytes = bytes_of(file);
-    const auto failure = find_failure(adapter, bytes, {}, kCommands);
+    const auto failure = find_failure(adapter, format_of_name("tensorizer"), bytes, {}, kCommands);
     // Whatever it is, it is the same when asked again.
-    EXPECT_TRUE(!failure || fails_alike(adapter, bytes, {}, *failure));
+    EXPECT_TRUE(!failure || fails_alike(adapter, format_of_name("tensorizer"), bytes, {}, *failure));
     return failure;
   }
 
@@ -120,12 +120,12 @@ TEST_F(Failing, IsTheSameOnlyForTheSameReason) {
 
 TEST_F(Failing, IsNotAlikeInAFileThatBreaksMore) {
   const Adapter adapter = scripted(kAccepts, kVerifies, cancelled_);
-  const auto failure = find_failure(adapter, bytes_of(bad_magic_), {}, kCommands);
+  const auto failure = find_failure(adapter, format_of_name("tensorizer"), bytes_of(bad_magic_), {}, kCommands);
   ASSERT_TRUE(failure);
   std::string worse = bad_magic_;
   worse[kKindOffset] = 9;
-  EXPECT_FALSE(fails_alike(adapter, bytes_of(worse), {}, *failure));
-  EXPECT_FALSE(fails_alike(adapter, bytes_of(valid_), {}, *failure));
+  EXPECT_FALSE(fails_alike(adapter, format_of_name("tensorizer"), bytes_of(worse), {}, *failure));
+  EXPECT_FALSE(fails_alike(adapter, format_of_name("tensorizer"), bytes_of(valid_), {}, *failure));
 }
 
 }  // namespace

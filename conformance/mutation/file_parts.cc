@@ -5,8 +5,9 @@ namespace tzmark::conformance::mutation {
 
 std::string_view name_of(FilePart part) {
   constexpr std::array<std::string_view, kFilePartCount> kNames = {
-      "file header", "layout section", "index",      "tensor header", "hashes",
-      "crypt block", "data",           "whole file", "key",           "specification"};
+      "file header",   "layout section", "index",      "tensor header", "hashes",
+      "crypt block",   "data",           "whole file", "key",           "specification",
+      "header length", "header",         "metadata",   "tensor entry"};
   return kNames[static_cast<std::size_t>(part)];
 }
 

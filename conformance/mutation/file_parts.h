@@ -21,8 +21,13 @@ enum class FilePart {
   kFile,  // as a whole: its end, its gaps, the terminator, and structures that are missing, double or in another order
   kSecret,         // its key or passphrase
   kSpecification,  // what encode is asked to write
+  // Of safetensors files.
+  kHeaderLength,
+  kHeader,  // its JSON, wherever it may stand
+  kMetadata,
+  kTensorEntry,
 };
-inline constexpr std::size_t kFilePartCount = 10;
+inline constexpr std::size_t kFilePartCount = 14;
 
 // The name in reports, such as "tensor header".
 std::string_view name_of(FilePart part);

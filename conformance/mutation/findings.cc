@@ -1,4 +1,4 @@
-// A folder of failures; see findings.h.
+// A directory of failures; see findings.h.
 #include "mutation/findings.h"
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 #include "mutation/choices.h"
 #include "runner/errors.h"
 #include "runner/file_content.h"
+#include "runner/file_format.h"
 #include "runner/sha256.h"
 
 namespace tzmark::conformance::mutation {
@@ -70,7 +71,8 @@ Findings::Findings(const fs::path& directory)
 
 fs::path Findings::add(const Finding& finding) {
   const bool writes = finding.item.operation == Operation::kEncode;
-  const std::string path = finding.item.id + (writes ? ".spec.json" : ".tensors");
+  const std::string_view suffix = writes ? ".spec.json" : format_of_layout(finding.item.layout).suffix;
+  const std::string path = finding.item.id + std::string(suffix);
   Json entry = entry_of(finding, path);
   write_output_file(directory_ / path, {reinterpret_cast<const char*>(finding.bytes.data()), finding.bytes.size()});
   if (finding.expected && may_be_read(finding.item.verdict)) {

@@ -1,4 +1,4 @@
-// A folder of failures as a corpus of its own: the files, a manifest, and for each one the command that repeats it.
+// A directory of failures as a corpus of its own: the files, a manifest, and for each one the command that repeats it.
 // `tzmark conform --corpus DIR` runs them again. To add one to another corpus, copy the file, its expected content and
 // its entry in the manifest.
 //
@@ -25,7 +25,7 @@ struct Finding {
 
 class Findings {
  public:
-  // Makes the folder. Throws EnvironmentError if it cannot be made, or exists and is not empty.
+  // Makes the directory. Throws EnvironmentError if it cannot be made, or exists and is not empty.
   explicit Findings(const std::filesystem::path& directory);
 
   // Writes the file, its ID.finding.json, and the manifest. Returns the path of the file. Throws

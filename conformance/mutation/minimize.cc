@@ -6,10 +6,11 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 
 #include "model/text.h"
+#include "mutation/asking.h"
 #include "mutation/consistent.h"
+#include "mutation/format_mutation.h"
 #include "mutation/reduce.h"
 #include "mutation/reshape.h"
 
@@ -22,42 +23,6 @@ constexpr std::uint64_t kTerminatorBytes = 8;
 constexpr std::size_t kShrinkBytesMax = 64 << 10;
 // Rounds of all steps, after which the rest is not worth the time.
 constexpr int kRoundsMax = 8;
-
-using Clock = std::chrono::steady_clock;
-
-// Tries candidates, each at most once.
-class Asking {
- public:
-  Asking(model::Bytes file, const StillHolds& still_holds, const MinimizeOptions& options)
-      : still_holds_(&still_holds), end_(Clock::now() + options.elapsed_max) {
-    asked_.insert(hash(file));
-  }
-
-  bool holds(model::Bytes candidate) {
-    if (is_late() || !asked_.insert(hash(candidate)).second) return false;
-    ++candidates_;
-    return (*still_holds_)(candidate);
-  }
-
-  bool is_late() const { return Clock::now() >= end_; }
-  std::size_t candidates() const { return candidates_; }
-
- private:
-  static std::size_t hash(model::Bytes bytes) { return std::hash<std::string_view>()(model::text_of(bytes)); }
-
-  const StillHolds* still_holds_;
-  Clock::time_point end_;
-  std::unordered_set<std::size_t> asked_;
-  std::size_t candidates_ = 0;
-};
-
-Slice without(const Slice& slice, std::size_t begin, std::size_t end) {
-  if (end == slice.bytes.size()) return slice.first(begin);
-  if (begin == 0) return slice.from(end);
-  std::vector<std::byte> rest(slice.bytes.begin(), slice.bytes.begin() + static_cast<std::ptrdiff_t>(begin));
-  rest.insert(rest.end(), slice.bytes.begin() + static_cast<std::ptrdiff_t>(end), slice.bytes.end());
-  return slice_of(std::move(rest));
-}
 
 bool has_structure_of_its_own(const DraftTensor& tensor) {
   return !tensor.deviations.empty() || !tensor.header_place || !tensor.data_place || tensor.header.raw ||
@@ -366,13 +331,20 @@ std::vector<std::byte> shrink_bytes(model::Bytes file, Asking& asking) {
 
 }  // namespace
 
-Minimized minimize(model::Bytes file, const model::Secret& secret, const StillHolds& still_holds,
-                   const MinimizeOptions& options) {
+std::optional<std::vector<std::byte>> shrink_tensorizer(model::Bytes file, const model::Secret& secret,
+                                                        Asking& asking) {
+  const std::optional<Draft> draft = take_apart(file, secret);
+  if (!draft) return std::nullopt;
+  return DraftShrinker(*draft, file, asking).run();
+}
+
+Minimized minimize(const FileFormat& format, model::Bytes file, const model::Secret& secret,
+                   const StillHolds& still_holds, const MinimizeOptions& options) {
   Asking asking(file, still_holds, options);
   Minimized minimized;
-  const std::optional<Draft> draft = take_apart(file, secret);
-  minimized.file = draft ? DraftShrinker(*draft, file, asking).run() : std::vector<std::byte>(file.begin(), file.end());
-  if (!draft || minimized.file.size() <= kShrinkBytesMax) minimized.file = shrink_bytes(minimized.file, asking);
+  std::optional<std::vector<std::byte>> smaller = mutation_of(format).shrink(file, secret, asking);
+  minimized.file = smaller ? std::move(*smaller) : std::vector<std::byte>(file.begin(), file.end());
+  if (!smaller || minimized.file.size() <= kShrinkBytesMax) minimized.file = shrink_bytes(minimized.file, asking);
   minimized.candidates = asking.candidates();
   minimized.finished = !asking.is_late();
   return minimized;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/model.h"
+#include "runner/file_format.h"
 
 namespace tzmark::conformance::mutation {
 
@@ -28,7 +29,7 @@ struct Minimized {
 };
 
 // REQUIRES: still_holds(file). Throws what still_holds throws, and std::runtime_error where the machine fails.
-Minimized minimize(model::Bytes file, const model::Secret& secret, const StillHolds& still_holds,
-                   const MinimizeOptions& options = {});
+Minimized minimize(const FileFormat& format, model::Bytes file, const model::Secret& secret,
+                   const StillHolds& still_holds, const MinimizeOptions& options = {});
 
 }  // namespace tzmark::conformance::mutation

@@ -56,7 +56,7 @@ TEST(Minimize, LeavesTheOneThingThatCounts) {
     const auto holds = [&, &broken = rule, &secret = item.secret](model::Bytes candidate) {
       return is_caught_alone(candidate, secret, broken);
     };
-    const Minimized minimized = minimize(file, item.secret, holds);
+    const Minimized minimized = minimize(format_of_name("tensorizer"), file, item.secret, holds);
     EXPECT_TRUE(minimized.finished);
     EXPECT_TRUE(holds(minimized.file));
     // The largest have two key derivations of 56 bytes; the limit on derivations takes nine tensors.
@@ -93,7 +93,7 @@ TEST(Minimize, FindsTheTensorsThatAreNeeded) {
     return true;
   };
   ASSERT_TRUE(holds(file));
-  const Minimized minimized = minimize(file, many->secret, holds);
+  const Minimized minimized = minimize(format_of_name("tensorizer"), file, many->secret, holds);
   const model::Description description = model::describe(minimized.file, many->secret);
   EXPECT_EQ(description.document["tensors"].size(), wanted.size());
   EXPECT_LT(minimized.file.size(), file.size() / 2);
@@ -122,7 +122,7 @@ TEST(Minimize, FindsTheDataThatCounts) {
     });
   };
   ASSERT_TRUE(holds(large));
-  const Minimized minimized = minimize(large, {}, holds);
+  const Minimized minimized = minimize(format_of_name("tensorizer"), large, {}, holds);
   EXPECT_TRUE(holds(minimized.file));
   EXPECT_LT(minimized.file.size(), 200);
 }
@@ -133,15 +133,15 @@ TEST(Minimize, ShrinksWhatHasNoStructure) {
   const auto holds = [](model::Bytes candidate) {
     return std::find(candidate.begin(), candidate.end(), std::byte{1}) != candidate.end();
   };
-  const Minimized minimized = minimize(file, {}, holds);
+  const Minimized minimized = minimize(format_of_name("tensorizer"), file, {}, holds);
   EXPECT_THAT(minimized.file, testing::ElementsAre(std::byte{1}));
   EXPECT_LT(minimized.candidates, 300);
 }
 
 TEST(Minimize, StopsInTimeWithWhatItHas) {
   const std::vector<std::byte> file(3000, std::byte{7});
-  const Minimized minimized =
-      minimize(file, {}, [](model::Bytes) { return true; }, {.elapsed_max = std::chrono::nanoseconds(0)});
+  const Minimized minimized = minimize(format_of_name("tensorizer"), file, {}, [](model::Bytes) { return true; },
+                                       {.elapsed_max = std::chrono::nanoseconds(0)});
   EXPECT_FALSE(minimized.finished);
   EXPECT_EQ(minimized.file, file);
   EXPECT_EQ(minimized.candidates, 0);

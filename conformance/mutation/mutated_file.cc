@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "mutation/choices.h"
+#include "mutation/format_mutation.h"
 #include "mutation/mutators.h"
 #include "mutation/neighbours.h"
+#include "mutation/safetensors_mutators.h"
 
 namespace tzmark::conformance::mutation {
 namespace {
@@ -57,7 +59,7 @@ void change_secret(MutatedFile& mutated, Random& random) {
 
 // Fills what the mutated file has of a valid neighbour, and returns that as a seed.
 Seed as_seed(const Seed& seed, Neighbour&& neighbour, MutatedFile& mutated) {
-  Seed made{seed.item, {}, {}, std::move(neighbour.draft), {}};
+  Seed made{seed.item, seed.format, {}, {}, std::move(neighbour.draft), {}};
   made.bytes = put_together(*made.draft, &made.sites);
   mutated.bytes = made.bytes;
   mutated.part = neighbour.part;
@@ -87,6 +89,39 @@ void change(const Seed& seed, Random& random, MutatedFile& mutated) {
 
 }  // namespace
 
+void mutate_tensorizer(const Seed& seed, Random& random, MutatedFile& mutated) {
+  if (random.one_in(24)) return change_secret(mutated, random);
+  std::optional<Seed> neighbour;
+  if (seed.draft && random.one_in(kNeighboursOneIn)) {
+    neighbour = as_seed(seed, make_neighbour(seed, random), mutated);
+  }
+  if (!neighbour || random.one_in(2)) change(neighbour ? *neighbour : seed, random, mutated);
+  // For the next attempt.
+  if (is_costly(mutated)) mutated.bytes = seed.bytes;
+}
+
+void mutate_safetensors(const Seed& seed, Random& random, MutatedFile& mutated) {
+  std::optional<SafetensorsDraft> draft = take_apart_safetensors(seed.bytes);
+  FileChange made;
+  if (!draft || random.one_in(6)) {
+    made = change_safetensors_raw(seed, random);
+  } else {
+    mutated.consistent = true;
+    const bool is_neighbour = random.one_in(kNeighboursOneIn);
+    if (is_neighbour) {
+      made.part = make_safetensors_neighbour(*draft, random, made.text);
+      made.bytes = write(*draft);
+    }
+    if (!is_neighbour || random.one_in(2)) {
+      if (is_neighbour) mutated.change = made.text + "; and ";
+      made = change_safetensors(std::move(*draft), random);
+    }
+  }
+  mutated.bytes = std::move(made.bytes);
+  mutated.part = made.part;
+  mutated.change += made.text;
+}
+
 MutatedFile make_mutated_file(const SeedLists& seeds, std::uint64_t run_seed, std::uint64_t number) {
   Random random(run_seed, number);
   const Seed& seed = random.pick(random.pick(seeds));
@@ -97,17 +132,9 @@ MutatedFile make_mutated_file(const SeedLists& seeds, std::uint64_t run_seed, st
     mutated.passphrase = seed.item->passphrase;
     mutated.bytes = seed.bytes;
     mutated.consistent = false;
-    if (random.one_in(24)) {
-      change_secret(mutated, random);
-      return mutated;
-    }
     mutated.change.clear();
-    std::optional<Seed> neighbour;
-    if (seed.draft && random.one_in(kNeighboursOneIn)) {
-      neighbour = as_seed(seed, make_neighbour(seed, random), mutated);
-    }
-    if (!neighbour || random.one_in(2)) change(neighbour ? *neighbour : seed, random, mutated);
-    if (mutated.bytes != seed.bytes && !is_costly(mutated)) break;
+    mutation_of(*seed.format).mutate(seed, random, mutated);
+    if (mutated.part == FilePart::kSecret || mutated.bytes != seed.bytes) break;
   }
   return mutated;
 }

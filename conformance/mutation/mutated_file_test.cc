@@ -27,6 +27,7 @@ TEST(MakeMutant, IsTheSameOnEveryMachine) {
   std::vector<std::vector<Seed>> seeds(1);
   Seed& seed = seeds[0].emplace_back();
   seed.item = &item;
+  seed.format = &format_of_name("tensorizer");
   seed.bytes.assign(bytes.begin(), bytes.end());
   seed.description = model::describe(seed.bytes, {});
   seed.draft = take_apart(seed.bytes, {});
@@ -58,7 +59,7 @@ TEST(MakeMutant, MakesNoKeyDerivationThatIsCostlyAndOpen) {
     const MutatedFile mutated = make_mutated_file(test_seeds().lists, 1, i);
     if (!mutated.passphrase || mutated.part == FilePart::kSecret) continue;
     ++made;
-    const Assessment assessment = assess(mutated.bytes, mutated.key_hex, mutated.passphrase);
+    const Assessment assessment = assess(*mutated.seed->format, mutated.bytes, mutated.key_hex, mutated.passphrase);
     if (std::ranges::find(assessment.choices, "derivation-cost") == assessment.choices.end()) continue;
     for (const model::Field& field : assessment.description.fields) {
       if (field.name == "memlimit") {
@@ -81,8 +82,8 @@ TEST(MakeMutant, ReachesEveryPartRawAndMended) {
     layouts.insert(mutated.seed->item->layout);
     EXPECT_NE(mutated.change, "") << i;
   }
-  // Keys are neither, and specifications are no part of a file.
-  EXPECT_EQ(reached.size(), 2 * (kFilePartCount - 1) - 1);
+  // Eight parts in both ways, and keys in one.
+  EXPECT_EQ(reached.size(), 2 * 8 + 1);
   EXPECT_EQ(layouts.size(), 8u);
 }
 
@@ -92,7 +93,7 @@ TEST(MakeMutant, MendedOnesBreakOneRuleOrNone) {
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const MutatedFile mutated = make_mutated_file(test_seeds().lists, 1, i);
     if (!mutated.consistent) continue;
-    const Assessment assessment = assess(mutated.bytes, mutated.key_hex, mutated.passphrase);
+    const Assessment assessment = assess(*mutated.seed->format, mutated.bytes, mutated.key_hex, mutated.passphrase);
     ++consistent;
     if (assessment.item.rules.size() <= 1) ++few;
   }
@@ -125,7 +126,7 @@ std::map<std::string, std::uint64_t> first_that_catch(const Policies& policies, 
   std::map<std::string, std::uint64_t> first;
   for (std::uint64_t i = 0; i < mutants; ++i) {
     const MutatedFile mutated = make_mutated_file(test_seeds().lists, 1, i);
-    Assessment assessment = assess(mutated.bytes, mutated.key_hex, mutated.passphrase);
+    Assessment assessment = assess(*mutated.seed->format, mutated.bytes, mutated.key_hex, mutated.passphrase);
     policies.apply(assessment.choices, assessment.item);
     const Verdict verdict = required_verdict(assessment.item);
     if (verdict == Verdict::kValid || verdict == Verdict::kImplementationDefined) continue;

@@ -11,6 +11,7 @@
 #include "model/tensor_names.h"
 #include "mutation/odd_values.h"
 #include "mutation/random.h"
+#include "runner/file_format.h"
 #include "runner/sha256.h"
 #include "runner/specification.h"
 
@@ -391,8 +392,9 @@ SpecificationSeeds load_specification_seeds(const Manifest& manifest, const std:
       return std::ranges::find(item.features, feature) != item.features.end();
     };
     const bool fits = item.operation == Operation::kEncode && item.verdict == Verdict::kValid &&
-                      item.size_bytes <= kSpecificationBytesMax && !has("shared-memory") &&
-                      !has("non-persistent-buffers");
+                      // What changes specifications knows the order that a file will have.
+                      !format_of_layout(item.layout).writer_orders && item.size_bytes <= kSpecificationBytesMax &&
+                      !has("shared-memory") && !has("non-persistent-buffers");
     if (!fits) continue;
     const std::vector<std::byte> text = read_case_file(manifest, item);
     const auto* const begin = reinterpret_cast<const char*>(text.data());

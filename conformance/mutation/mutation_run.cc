@@ -88,7 +88,8 @@ class Asker {
       trial.assessment.item.size_bytes = trial.mutated.bytes.size();
       trial.assessment.expected = trial.specification->expected;
     } else {
-      trial.assessment = assess(trial.mutated.bytes, trial.mutated.key_hex, trial.mutated.passphrase);
+      trial.assessment =
+          assess(*trial.mutated.seed->format, trial.mutated.bytes, trial.mutated.key_hex, trial.mutated.passphrase);
     }
     complete_case(*options_, trial);
     options_->policies.apply(trial.assessment.choices, trial.assessment.item);
@@ -114,7 +115,7 @@ class Asker {
 
   void ask_in_all_modes(Trial& trial) {
     const auto& bytes = trial.mutated.bytes;
-    const StagedFile file(bytes, ".tensors");
+    const StagedFile file(bytes, trial.mutated.seed->format->suffix);
     for (const InputMode mode : options_->suite.input.modes) {
       for (const Command command : commands_in(mode, adapter_->profile())) {
         if (command == Command::kStream) continue;
@@ -128,7 +129,7 @@ class Asker {
   void ask(Command command, InputMode mode, const StagedFile& file, Trial& trial) {
     const Case& item = trial.assessment.item;
     const auto& bytes = trial.mutated.bytes;
-    const Question question{command, file.path(), {}, file.folder(), item.key_hex, item.passphrase};
+    const Question question{command, file.path(), {}, file.directory(), item.key_hex, item.passphrase};
     Step step = stage_.ask(mode, question, bytes, *adapter_, item.limits);
     judge_step(item, trial.assessment.expected, adapter_->profile(), step);
     if (is_failure(step.outcome)) step.explanation = explain(item, step, bytes, trial.assessment.description);

@@ -5,7 +5,7 @@
 
 #include "mutation/findings.h"
 #include "mutation/mutation_report.h"
-#include "runner/scratch_folder.h"
+#include "runner/scratch_directory.h"
 #include "testing/test_seeds.h"
 
 namespace tzmark::conformance::mutation {
@@ -91,8 +91,8 @@ TEST_F(MutationRunTest, RepeatsOneMutant) {
 TEST_F(MutationRunTest, FindingsAreACorpus) {
   const Adapter adapter = model({"TZR-REC-009"});
   const Trial trial = run(adapter, 800, 1, true).failures.at(0).first;
-  const ScratchFolder folder;
-  Findings findings(folder.path() / "found");
+  const ScratchDirectory directory;
+  Findings findings(directory.path() / "found");
   findings.add(
       {trial.assessment.item, trial.mutated.bytes, trial.assessment.expected, "accepted-invalid", "why", "cmd"});
   Manifest manifest = load_manifest(findings.directory());
@@ -102,7 +102,7 @@ TEST_F(MutationRunTest, FindingsAreACorpus) {
   const auto results = run_suite(manifest, manifest.cases, again, {}, kGoOn, [](std::size_t) {});
   EXPECT_EQ(results.at(0).outcome, Outcome::kAcceptedInvalid);
   EXPECT_EQ(results[0].item.rules, trial.assessment.item.rules);
-  EXPECT_THROW(Findings(folder.path() / "found"), std::runtime_error);
+  EXPECT_THROW(Findings(directory.path() / "found"), std::runtime_error);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ std::map<std::string, Found> find(const std::vector<WrongReader>& readers, std::
   for (std::uint64_t i = 0; i < mutants; ++i) {
     const auto began = std::chrono::steady_clock::now();
     const MutatedFile mutated = make_mutated_file(test_seeds().lists, seed, i);
-    const Assessment assessment = assess(mutated.bytes, mutated.key_hex, mutated.passphrase);
+    const Assessment assessment = assess(*mutated.seed->format, mutated.bytes, mutated.key_hex, mutated.passphrase);
     making += std::chrono::steady_clock::now() - began;
     bytes += mutated.bytes.size();
     const model::Secret secret = secret_of(assessment.item);

@@ -372,7 +372,7 @@ class Neighbouring {
       chunk.opslimit = random_->pick<std::uint64_t>({1, 4, 5, 255, 256, 65536, k32 - 1, k32, k53 + 1, UINT64_MAX});
       chunk.memlimit = random_->pick<std::uint64_t>({8192, 8193, 65536, 1 << 30, k32, k32 + 8192, UINT64_MAX});
       text_ +=
-          fmt::format("a derivation of opslimit {} and memlimit {} beside its key", chunk.opslimit, chunk.memlimit);
+          fmt::format("a derivation of opslimit {} and memlimit {} along with its key", chunk.opslimit, chunk.memlimit);
       return;
     }
     if (derivation == chunks.end() || !tensor.key) return change_chunk_size(tensor);

@@ -68,7 +68,7 @@ const Met& met() {
       if (!seed.draft) continue;
       const Neighbour neighbour = make_neighbour(seed, random);
       const auto bytes = put_together(neighbour.draft);
-      const Assessment assessment = assess(bytes, seed.item->key_hex, seed.item->passphrase);
+      const Assessment assessment = assess(*seed.format, bytes, seed.item->key_hex, seed.item->passphrase);
       ++met.made;
       const Verdict verdict = assessment.item.verdict;
       const bool may_be_read = verdict == Verdict::kValid || verdict == Verdict::kImplementationDefined;

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "mutation/format_mutation.h"
 #include "runner/errors.h"
 #include "runner/explain.h"
 
@@ -13,11 +14,9 @@ namespace {
 constexpr std::uint64_t kSeedBytesMax = 16 << 10;
 
 Seed load_seed(const Manifest& manifest, const Case& item) {
-  Seed seed{&item, read_case_file(manifest, item), {}, {}, {}};
-  const model::Secret secret = secret_of(item);
-  seed.description = model::describe(seed.bytes, secret);
-  seed.draft = take_apart(seed.bytes, secret);
-  if (seed.draft && put_together(*seed.draft, &seed.sites) != seed.bytes) seed.draft.reset();
+  Seed seed{&item, &format_of_layout(item.layout), read_case_file(manifest, item), {}, {}, {}};
+  seed.description = seed.format->describe(seed.bytes, secret_of(item), {});
+  mutation_of(*seed.format).prepare(seed);
   return seed;
 }
 
@@ -26,8 +25,8 @@ Seed load_seed(const Manifest& manifest, const Case& item) {
 SeedLists load_seeds(const Manifest& manifest, const std::vector<Case>& cases) {
   std::map<std::string, std::vector<Seed>> by_layout;
   for (const Case& item : cases) {
-    const bool fits = item.operation == Operation::kRead && item.verdict == Verdict::kValid &&
-                      item.layout != "safetensors" && item.size_bytes <= kSeedBytesMax;
+    const bool fits =
+        item.operation == Operation::kRead && item.verdict == Verdict::kValid && item.size_bytes <= kSeedBytesMax;
     if (fits) by_layout[item.layout].push_back(load_seed(manifest, item));
   }
   if (by_layout.empty()) throw UsageError("there is no valid file among the cases to mutate");

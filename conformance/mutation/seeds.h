@@ -6,15 +6,17 @@
 #include <vector>
 
 #include "mutation/consistent.h"
+#include "runner/file_format.h"
 #include "runner/manifest.h"
 
 namespace tzmark::conformance::mutation {
 
 struct Seed {
   const Case* item = nullptr;
+  const FileFormat* format = nullptr;
   std::vector<std::byte> bytes;
   model::Description description;
-  std::optional<Draft> draft;  // nothing if the file cannot be taken apart and put together again
+  std::optional<Draft> draft;  // of tensorizer's format, if the file can be taken apart and put together again
   std::vector<Site> sites;     // of the draft
 };
 

@@ -309,10 +309,10 @@ model::Reading read(model::Bytes file, const model::ParsedStructure& header) {
   const std::uint64_t version = header.find("data version")->number;
   if (version != 5) return model::read_as(file, header, model::layout_of_version(version), kNoMistakes);
   model::Reading reading = model::read_version_5(file, header, kNoMistakes);
-  const bool by_content = !reading.layout->segments && !reading.layout->flagged;
+  const bool by_content = !reading.layout->segments && reading.layout->flag == 0;
   if (!by_content || !reading.notes.refused()) return reading;
   for (const model::Layout& other : model::layouts()) {
-    if (other.data_version < 4 || other.segments || other.flagged) continue;
+    if (other.data_version < 4 || other.segments || other.flag != 0) continue;
     model::Reading again = model::read_as(file, header, other, kNoMistakes);
     if (headers_read(again) > headers_read(reading)) reading = std::move(again);
   }

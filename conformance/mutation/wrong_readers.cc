@@ -352,7 +352,7 @@ void add_unusual(std::vector<WrongReader>& all) {
   add("several SHA-256", "It refuses a header with more than four hashes.", refusing_files([](const AskedFile& file) {
         return any_field(file, "hash_count", [](std::uint64_t count) { return count > 4; });
       }));
-  add("parameters beside a key", "It checks the parameters of a derivation also where a raw key is given.",
+  add("parameters along with a key", "It checks the parameters of a derivation also where a raw key is given.",
       refusing_files([](const AskedFile& file) {
         return file.secret.key && any_field(file, "opslimit", [](std::uint64_t number) { return number > 4; });
       }));

@@ -11,8 +11,8 @@
 
 #include "model/text.h"
 #include "runner/command_line.h"
+#include "runner/directory_tree.h"
 #include "runner/errors.h"
-#include "runner/folder_tree.h"
 #include "runner/keeper.h"
 #include "runner/scratch_file.h"
 
@@ -89,7 +89,7 @@ std::uint64_t size_of(const Question& question) {
   if (question.feed) return question.feed->bytes.size();
   // The data of encode is next to the specification. A FIFO has no size.
   if (question.command == Command::kEncode) {
-    return std::min(disk_bytes_below(question.folder, kFileMaxBytes), kFileMaxBytes);
+    return std::min(disk_bytes_below(question.directory, kFileMaxBytes), kFileMaxBytes);
   }
   std::error_code none;
   const std::uintmax_t bytes = std::filesystem::file_size(question.file, none);
@@ -106,7 +106,7 @@ ProcessLimits process_limits(const Question& question, const Limits& limits, std
   return {.elapsed_max = idle_elapsed + limits.elapsed_max,
           .rss_max_bytes = sum_or_max(idle_rss_bytes, limits.memory_max_bytes),
           .disk_max_bytes = limits.disk_max_bytes + size_of(question),
-          .out_folder = question.folder};
+          .out_directory = question.directory};
 }
 
 // The system reuses ids of threads that ended; another thread would find a service that is dying.

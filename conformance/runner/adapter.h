@@ -34,9 +34,10 @@ struct FileRange {
 // One command on one file.
 struct Question {
   Command command = Command::kDecode;
-  std::filesystem::path file;         // of encode: the specification
-  std::filesystem::path out;          // of encode: the file to write
-  std::filesystem::path folder = {};  // temporary, of these files: what is written there counts; empty if there is none
+  std::filesystem::path file;  // of encode: the specification
+  std::filesystem::path out;   // of encode: the file to write
+  std::filesystem::path directory =
+      {};  // temporary, of these files: what is written there counts; empty if there is none
   std::optional<std::string> key_hex;
   std::optional<std::string> passphrase;
   const Feed* feed = nullptr;                    // of stream: the content for stdin

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "runner/file_format.h"
 #include "runner/short_sequence.h"
 
 namespace tzmark::conformance {
@@ -57,7 +58,7 @@ Question question_of(std::filesystem::path file, const Case& item, Command comma
           .feed = nullptr};
 }
 
-std::string_view suffix_of(const Case& item) { return item.layout == "safetensors" ? ".safetensors" : ".tensors"; }
+std::string_view suffix_of(const Case& item) { return format_of_layout(item.layout).suffix; }
 
 void AskedAgain::examine(const Case& item, Step& step, RandomValues& random_values, StagedFile* staged,
                          const Ask& ask) {
@@ -109,7 +110,7 @@ Step AskedAgain::repeat(const Asked& asked, StagedFile* staged, RandomValues& ra
     staged->put(content);
   }
   Question question = question_of(staged->path(), item, asked.command);
-  question.folder = staged->folder();
+  question.directory = staged->directory();
   return stage_.ask(asked.mode, std::move(question), content, adapter_, limits);
 }
 

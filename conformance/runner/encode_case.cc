@@ -12,7 +12,8 @@
 #include "runner/errors.h"
 #include "runner/explain.h"
 #include "runner/file_content.h"
-#include "runner/scratch_folder.h"
+#include "runner/file_format.h"
+#include "runner/scratch_directory.h"
 #include "runner/sha256.h"
 #include "runner/specification.h"
 #include "runner/staged_file.h"
@@ -31,14 +32,20 @@ constexpr std::string_view kDerivationRule = "TZR-CRY-024";
 constexpr std::uint64_t kOpslimitLeast = 2;
 constexpr std::uint64_t kMemlimitLeastBytes = 19u << 20;
 
-constexpr const char* kOutName = "out.tensors";
+std::string out_name(const Case& item) { return "out" + std::string(format_of_layout(item.layout).suffix); }
 
 // What a file may have besides its data: room in the index, headers, MACs, gaps.
 constexpr std::uint64_t kOverheadMaxBytes = 64u << 20;
 
 // The model does not know that the specification asked for a higher data version.
 model::Description describe_written(std::span<const std::byte> file, const Case& item, const Json& specification) {
-  model::Description description = model::describe(file, secret_of(item));
+  const FileFormat& format = format_of_layout(item.layout);
+  model::Description description = format.describe(file, secret_of(item), {});
+  if (format.writer_orders && !description.document.is_null()) {
+    // As the expected content has them.
+    std::ranges::sort(description.document["tensors"].get_ref<Json::array_t&>(), {},
+                      [](const Json& tensor) { return tensor["path"].front().get<std::string>(); });
+  }
   if (specification.at("layout") == description.layout) {
     std::erase_if(description.defects, [](const model::Defect& defect) { return defect.rule == kLowestVersionRule; });
   }
@@ -130,10 +137,11 @@ Json specification_of(const Manifest& manifest, const Case& item) {
 
 // Writes what an adapter wrote next to its specification, for people, if it was a file to judge. The adapter itself
 // worked in a place that does not tell it the case.
-void keep(const Json& specification, const std::optional<std::vector<std::byte>>& written, const fs::path& to) {
-  const ScratchFolder folder(to);
-  write_specification(specification, folder.path());
-  const fs::path kept = folder.path() / kOutName;
+void keep(const Json& specification, const std::string& name, const std::optional<std::vector<std::byte>>& written,
+          const fs::path& to) {
+  const ScratchDirectory directory(to);
+  write_specification(specification, directory.path());
+  const fs::path kept = directory.path() / name;
   if (written) {
     write_file(kept, model::text_of(*written));
     return;
@@ -144,10 +152,10 @@ void keep(const Json& specification, const std::optional<std::vector<std::byte>>
   if (error) throw EnvironmentError(fmt::format("{}: cannot be removed: {}", kept.string(), error.message()));
 }
 
-// The files in a folder, and what is in them.
-std::map<fs::path, std::vector<std::byte>> contents_in(const fs::path& folder) {
+// The files in a directory, and what is in them.
+std::map<fs::path, std::vector<std::byte>> contents_in(const fs::path& directory) {
   std::map<fs::path, std::vector<std::byte>> contents;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
     contents[entry.path()] = read_file(entry.path());
   }
   return contents;
@@ -176,15 +184,15 @@ Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& 
 Step run_encode_case(const Json& specification, const Case& item, const std::optional<Json>& expected,
                      const Adapter& adapter, const Limits& limits, const std::optional<fs::path>& kept,
                      RandomValues& random) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const Question question = {.command = Command::kEncode,
-                             .file = write_specification(specification, folder.path()),
-                             .out = folder.path() / kOutName,
-                             .folder = folder.path(),
+                             .file = write_specification(specification, directory.path()),
+                             .out = directory.path() / out_name(item),
+                             .directory = directory.path(),
                              .key_hex = item.key_hex,
                              .passphrase = item.passphrase,
                              .feed = nullptr};
-  const auto given = contents_in(folder.path());
+  const auto given = contents_in(directory.path());
   Step step = adapter.ask(question, limits);
   // It may have left anything under these names.
   step.changed_file = !std::ranges::all_of(given, [](const auto& file) { return holds(file.first, file.second); });
@@ -196,9 +204,10 @@ Step run_encode_case(const Json& specification, const Case& item, const std::opt
     if (is_written) content = read_file(question.out, data_bytes_of(specification) + kOverheadMaxBytes);
   } catch (const EnvironmentError& error) {
     // Whatever the adapter left under that name is its own fault.
-    description.defects.push_back({.rule = "TZR-HDR-001", .wanted = model::Words{error.what()}});
+    description.defects.push_back(
+        {.rule = std::string(format_of_layout(item.layout).first_rule), .wanted = model::Words{error.what()}});
   }
-  if (kept) keep(specification, content, *kept / item.id);
+  if (kept) keep(specification, out_name(item), content, *kept / item.id);
   if (content) {
     description = describe_written(*content, item, specification);
     check_random_values(*content, item, random, description);

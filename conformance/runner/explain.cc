@@ -35,6 +35,12 @@ constexpr std::array kOrigins = {
     Origin{"meta", "index entry", "data_length"},
     Origin{"data_length", "index entry", "data_length"},
     Origin{"sha256", "tensor", "data"},
+    // Of safetensors.
+    Origin{"path", "tensor", "name"},
+    Origin{"dtype", "tensor", "dtype"},
+    Origin{"wire_dtype", "tensor", "dtype"},
+    Origin{"shape", "tensor", "shape"},
+    Origin{"data_length", "tensor", "data_offsets"},
     Origin{"crc32_field", "tensor header", "hash value", 4},
     Origin{"sha256_field", "tensor header", "hash value", 32},
 };
@@ -56,15 +62,16 @@ std::optional<std::uint64_t> offset_of_member(const model::Description& descript
   if (words.empty()) return std::nullopt;
   const bool of_tensor = words.size() >= 3 && words[0] == "tensors";
   const std::string_view member = of_tensor ? words[2] : words[0];
-  const auto origin = std::ranges::find_if(kOrigins, [&](const Origin& each) { return each.member == member; });
-  if (origin == kOrigins.end()) return std::nullopt;
-  const std::string structure =
-      of_tensor ? fmt::format("{} {}", origin->structure, words[1]) : std::string(origin->structure);
-  for (const model::Field& field : description.fields) {
-    // "tensor header 2, hash 0" is a part of "tensor header 2".
-    const bool inside = field.structure == structure || field.structure.starts_with(structure + ",");
-    const bool fits = origin->size == 0 || origin->size == field.size;
-    if (inside && fits && field.name == origin->field) return field.offset;
+  for (const Origin& origin : kOrigins) {
+    if (origin.member != member) continue;
+    const std::string structure =
+        of_tensor ? fmt::format("{} {}", origin.structure, words[1]) : std::string(origin.structure);
+    for (const model::Field& field : description.fields) {
+      // "tensor header 2, hash 0" is a part of "tensor header 2".
+      const bool inside = field.structure == structure || field.structure.starts_with(structure + ",");
+      const bool fits = origin.size == 0 || origin.size == field.size;
+      if (inside && fits && field.name == origin.field) return field.offset;
+    }
   }
   return std::nullopt;
 }

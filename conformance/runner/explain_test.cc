@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runner/file_format.h"
 #include "testing/test_corpus.h"
 
 namespace tzmark::conformance {
@@ -48,6 +49,30 @@ TEST(Explain, MembersLeadToTheirBytes) {
     ASSERT_TRUE(explanation) << pointer;
     EXPECT_EQ(explanation->rule, "TZR-HDR-003");
     EXPECT_EQ(explanation->offset, offset) << pointer;
+    ASSERT_TRUE(marked(*explanation)) << pointer;
+    EXPECT_EQ(marked(*explanation)->offset, offset) << pointer;
+  }
+}
+
+TEST(Explain, MembersOfSafetensorsLeadToTheirBytes) {
+  const std::string header = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
+  std::string file = {static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0};
+  file += header + "xy";
+  const auto bytes = std::as_bytes(std::span(file));
+  const auto at = [&](std::string_view text) { return static_cast<std::uint64_t>(file.find(text)); };
+  const std::vector<std::pair<const char*, std::uint64_t>> places = {{"/tensors/0/path/0", at("\"a\"")},
+                                                                     {"/tensors/0/dtype", at("\"U8\"")},
+                                                                     {"/tensors/0/shape/0", at("[2]")},
+                                                                     {"/tensors/0/data_length", at("[0,2]")},
+                                                                     {"/tensors/0/sha256", at("xy")}};
+  for (const auto& [pointer, offset] : places) {
+    Step step;
+    step.outcome = Outcome::kWrongData;
+    step.answer.kind = AnswerKind::kAccepted;
+    step.difference = Difference{pointer, 1, 2};
+    const auto explanation =
+        explain(case_about({"ST-013"}), step, bytes, format_of_layout("safetensors").describe(bytes, {}, {}));
+    ASSERT_TRUE(explanation) << pointer;
     ASSERT_TRUE(marked(*explanation)) << pointer;
     EXPECT_EQ(marked(*explanation)->offset, offset) << pointer;
   }

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "runner/errors.h"
-#include "runner/scratch_folder.h"
+#include "runner/scratch_directory.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -27,10 +27,10 @@ std::string read_through(int fd) {
 // More than a pipe holds, little, and nothing.
 TEST(Fifo, GivesItsContentAndThenItsEnd) {
   for (const std::size_t size : {300000u, 10u, 0u}) {
-    const ScratchFolder folder;
+    const ScratchDirectory directory;
     std::string content(size, 'a');
     for (std::size_t i = 0; i < size; ++i) content[i] = static_cast<char>(i * 7);
-    const Fifo fifo(folder.path() / "f", bytes_of(content));
+    const Fifo fifo(directory.path() / "f", bytes_of(content));
     const int fd = ::open(fifo.path().c_str(), O_RDONLY | O_CLOEXEC);
     ASSERT_GE(fd, 0);
     EXPECT_EQ(::lseek(fd, 0, SEEK_SET), -1);
@@ -42,17 +42,17 @@ TEST(Fifo, GivesItsContentAndThenItsEnd) {
 TEST(Fifo, EndsWithoutAReaderAndWithOneThatLeaves) {
   const std::string content(300000, 'a');
   const auto began = std::chrono::steady_clock::now();
-  const ScratchFolder folder;
-  { const Fifo unread(folder.path() / "unread", bytes_of(content)); }
+  const ScratchDirectory directory;
+  { const Fifo unread(directory.path() / "unread", bytes_of(content)); }
   {
-    const Fifo fifo(folder.path() / "left", bytes_of(content));
+    const Fifo fifo(directory.path() / "left", bytes_of(content));
     const int fd = ::open(fifo.path().c_str(), O_RDONLY | O_CLOEXEC);
     char first = 0;
     EXPECT_EQ(::read(fd, &first, 1), 1);
     ::close(fd);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
-  EXPECT_THROW(Fifo(folder.path() / "none/f", bytes_of(content)), EnvironmentError);
+  EXPECT_THROW(Fifo(directory.path() / "none/f", bytes_of(content)), EnvironmentError);
 }
 
 }  // namespace

@@ -25,11 +25,11 @@ EnvironmentError not_writable(const fs::path& path, int error) {
   return EnvironmentError(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(error)));
 }
 
-// REQUIRES: folder exists. path is named in the error.
-void check_writable_folder(const fs::path& folder, const fs::path& path) {
+// REQUIRES: directory exists. path is named in the error.
+void check_writable_directory(const fs::path& directory, const fs::path& path) {
   std::error_code none;
-  if (!fs::is_directory(folder, none)) throw not_writable(path, ENOTDIR);
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) throw not_writable(path, errno);
+  if (!fs::is_directory(directory, none)) throw not_writable(path, ENOTDIR);
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) throw not_writable(path, errno);
 }
 
 void write_all(const Descriptor& file, const fs::path& path, std::string_view content) {
@@ -105,11 +105,11 @@ void check_output_files(const std::vector<std::string>& outputs, const std::vect
   }
 }
 
-void check_output_folder(const fs::path& path) {
+void check_output_directory(const fs::path& path) {
   std::error_code none;
-  fs::path folder = fs::absolute(path);
-  while (!fs::exists(folder, none) && folder.has_relative_path()) folder = folder.parent_path();
-  check_writable_folder(folder, path);
+  fs::path directory = fs::absolute(path);
+  while (!fs::exists(directory, none) && directory.has_relative_path()) directory = directory.parent_path();
+  check_writable_directory(directory, path);
 }
 
 void write_file(const fs::path& path, std::string_view content) {

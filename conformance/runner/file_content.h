@@ -29,10 +29,10 @@ void check_output_file(const std::filesystem::path& path);
 // another output, by whatever name.
 void check_output_files(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs);
 
-// The same for a folder that need not exist yet, nor those above it.
-void check_output_folder(const std::filesystem::path& path);
+// The same for a directory that need not exist yet, nor those above it.
+void check_output_directory(const std::filesystem::path& path);
 
-// Writes a new file in a folder of this program, in place of an old one. Throws EnvironmentError if it cannot be
+// Writes a new file in a directory of this program, in place of an old one. Throws EnvironmentError if it cannot be
 // written.
 void write_file(const std::filesystem::path& path, std::string_view content);
 // Gives such a file another content, and leaves its inode. Returns false if what has the name now is not a file that

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "runner/errors.h"
-#include "runner/scratch_folder.h"
+#include "runner/scratch_directory.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -27,21 +27,21 @@ std::string refusal(const Check& check, const fs::path& path) {
 }
 
 TEST(ReadFile, LinksOfTheUserAreFollowed) {
-  const ScratchFolder folder;
-  const fs::path file = folder.path() / "file", link = folder.path() / "link";
+  const ScratchDirectory directory;
+  const fs::path file = directory.path() / "file", link = directory.path() / "link";
   write_file(file, "content");
   fs::create_symlink(file, link);
   EXPECT_EQ(read_named_file(link).size(), 7u);
   EXPECT_EQ(read_file(file, 7).size(), 7u);
   EXPECT_THROW(read_file(link), EnvironmentError) << "what an adapter leaves has to be a file";
   EXPECT_THROW(read_named_file(link, 6), EnvironmentError);
-  EXPECT_THROW(read_named_file(folder.path()), EnvironmentError);
-  EXPECT_THROW(read_named_file(folder.path() / "none"), EnvironmentError);
+  EXPECT_THROW(read_named_file(directory.path()), EnvironmentError);
+  EXPECT_THROW(read_named_file(directory.path() / "none"), EnvironmentError);
 }
 
 TEST(CheckOutput, OfFiles) {
-  const ScratchFolder folder;
-  const fs::path file = folder.path() / "file";
+  const ScratchDirectory directory;
+  const fs::path file = directory.path() / "file";
   EXPECT_EQ(refusal(check_output_file, file), "");
   EXPECT_FALSE(fs::exists(file)) << "it creates nothing";
   std::ofstream(file) << "content";
@@ -49,21 +49,22 @@ TEST(CheckOutput, OfFiles) {
   EXPECT_EQ(fs::file_size(file), 7u) << "it changes nothing";
   EXPECT_EQ(refusal(check_output_file, "/dev/null"), "");
   EXPECT_EQ(refusal(check_output_file, "a-name-in-the-working-directory"), "");
-  EXPECT_THAT(refusal(check_output_file, folder.path()), EndsWith(": cannot be written: Is a directory"));
+  EXPECT_THAT(refusal(check_output_file, directory.path()), EndsWith(": cannot be written: Is a directory"));
   EXPECT_THAT(refusal(check_output_file, file / "below"), EndsWith("file/below: cannot be written: Not a directory"));
-  EXPECT_THAT(refusal(check_output_file, folder.path() / "none/file"),
+  EXPECT_THAT(refusal(check_output_file, directory.path() / "none/file"),
               EndsWith("none/file: cannot be written: No such file or directory"));
 }
 
-TEST(CheckOutput, OfFolders) {
-  const ScratchFolder folder;
-  EXPECT_EQ(refusal(check_output_folder, folder.path()), "");
-  EXPECT_EQ(refusal(check_output_folder, folder.path() / "one/two"), "");
-  EXPECT_FALSE(fs::exists(folder.path() / "one"));
-  EXPECT_EQ(refusal(check_output_folder, "a-name-in-the-working-directory"), "");
-  std::ofstream(folder.path() / "file") << "content";
+TEST(CheckOutput, OfDirectories) {
+  const ScratchDirectory directory;
+  EXPECT_EQ(refusal(check_output_directory, directory.path()), "");
+  EXPECT_EQ(refusal(check_output_directory, directory.path() / "one/two"), "");
+  EXPECT_FALSE(fs::exists(directory.path() / "one"));
+  EXPECT_EQ(refusal(check_output_directory, "a-name-in-the-working-directory"), "");
+  std::ofstream(directory.path() / "file") << "content";
   for (const char* name : {"file", "file/one", "file/one/two"}) {
-    EXPECT_THAT(refusal(check_output_folder, folder.path() / name), EndsWith(": cannot be written: Not a directory"));
+    EXPECT_THAT(refusal(check_output_directory, directory.path() / name),
+                EndsWith(": cannot be written: Not a directory"));
   }
 }
 

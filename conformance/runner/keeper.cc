@@ -267,10 +267,10 @@ void end_strays(rlim_t mark, Clock::time_point deadline) {
 }  // namespace
 
 Keeper::Keeper(const std::vector<std::string>& argv, const Streams& streams,
-               const std::filesystem::path& temporary_folder) {
+               const std::filesystem::path& temporary_directory) {
   prepare_this_process();
   mark_ = new_mark();
-  const std::vector<std::string> environment = environment_with({"TMPDIR=" + temporary_folder.string()});
+  const std::vector<std::string> environment = environment_with({"TMPDIR=" + temporary_directory.string()});
   const std::vector<char*> words = pointers_to(argv);
   const std::vector<char*> variables = pointers_to(environment);
   Pipe notices;

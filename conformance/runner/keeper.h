@@ -39,9 +39,10 @@ class Keeper {
     std::uint64_t rusage_peak_bytes = 0;  // of the largest process, up to its exec that of this one included
   };
 
-  // Returns when the program has been executed, with temporary_folder as its TMPDIR. Throws EnvironmentError if it
-  // cannot be. REQUIRES: argv is not empty, and no other keeper has this folder.
-  Keeper(const std::vector<std::string>& argv, const Streams& streams, const std::filesystem::path& temporary_folder);
+  // Returns when the program has been executed, with temporary_directory as its TMPDIR. Throws EnvironmentError if it
+  // cannot be. REQUIRES: argv is not empty, and no other keeper has this directory.
+  Keeper(const std::vector<std::string>& argv, const Streams& streams,
+         const std::filesystem::path& temporary_directory);
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;

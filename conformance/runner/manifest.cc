@@ -40,7 +40,7 @@ fs::path parse_path(const std::string& text) {
   return path;
 }
 
-// An id names the folder of --keep, and a line of text reports.
+// An id names the directory of --keep, and a line of text reports.
 std::string parse_id(const std::string& text) {
   const auto is_bad = [](unsigned char c) { return c == '/' || c < ' ' || c == 0x7f; };
   if (text.empty() || text == "." || text == ".." || std::ranges::any_of(text, is_bad)) {

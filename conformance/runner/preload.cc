@@ -31,12 +31,12 @@ std::string sanitizer_setting() {
 
 Preload::Preload(const fs::path& library) : path_(fs::absolute(library)) {
   if (can_be_preloaded(path_)) return;
-  folder_.emplace();
-  const fs::path link = folder_->path() / "preloaded.so";
+  directory_.emplace();
+  const fs::path link = directory_->path() / "preloaded.so";
   if (!can_be_preloaded(link)) {
     throw EnvironmentError(
         fmt::format("{}: libraries cannot be preloaded from a path with a space, a colon or a dollar sign in it; set "
-                    "TMPDIR to a folder without them",
+                    "TMPDIR to a directory without them",
                     link.string()));
   }
   std::error_code error;

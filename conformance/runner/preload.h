@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "runner/scratch_folder.h"
+#include "runner/scratch_directory.h"
 
 namespace tzmark::conformance {
 
@@ -23,14 +23,14 @@ std::string sanitizer_setting();
 
 class Preload {
  public:
-  // If the path cannot be preloaded, links to it from the folder for temporary files while this object lives. Throws
-  // EnvironmentError if that fails, or if that folder cannot be preloaded from either.
+  // If the path cannot be preloaded, links to it from the directory for temporary files while this object lives. Throws
+  // EnvironmentError if that fails, or if that directory cannot be preloaded from either.
   explicit Preload(const std::filesystem::path& library);
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  std::optional<ScratchFolder> folder_;
+  std::optional<ScratchDirectory> directory_;
   std::filesystem::path path_;
 };
 

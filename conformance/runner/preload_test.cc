@@ -1,4 +1,4 @@
-// Libraries are preloaded from folders of any name.
+// Libraries are preloaded from directories of any name.
 #include "runner/preload.h"
 
 #include <gtest/gtest.h>
@@ -36,23 +36,23 @@ class Variable {
   std::optional<std::string> before_;
 };
 
-fs::path library_in(const ScratchFolder& folder, const std::string& name) {
-  const fs::path library = folder.path() / name / "library.so";
+fs::path library_in(const ScratchDirectory& directory, const std::string& name) {
+  const fs::path library = directory.path() / name / "library.so";
   fs::create_directories(library.parent_path());
   std::ofstream(library) << "code";
   return library;
 }
 
 TEST(Preload, TakesAPathAsItIs) {
-  const ScratchFolder folder;
-  const fs::path library = library_in(folder, "bäuer");
+  const ScratchDirectory directory;
+  const fs::path library = library_in(directory, "bäuer");
   EXPECT_EQ(Preload(library).path(), library);
 }
 
 TEST(Preload, LinksWhatTheLoaderWouldSplit) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   for (const char* const name : {"a builder", "a:b", "$LIB"}) {
-    const fs::path library = library_in(folder, name);
+    const fs::path library = library_in(directory, name);
     fs::path link;
     {
       const Preload preload(library);
@@ -65,8 +65,8 @@ TEST(Preload, LinksWhatTheLoaderWouldSplit) {
 }
 
 TEST(Preload, RefusesTemporaryFilesThatTheLoaderWouldSplit) {
-  const ScratchFolder folder;
-  const fs::path library = library_in(folder, "a builder");
+  const ScratchDirectory directory;
+  const fs::path library = library_in(directory, "a builder");
   const Variable temporary("TMPDIR", library.parent_path());
   EXPECT_THROW(Preload{library}, EnvironmentError);
 }

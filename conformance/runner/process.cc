@@ -20,11 +20,11 @@
 
 #include "runner/console.h"
 #include "runner/descriptor.h"
-#include "runner/folder_tree.h"
+#include "runner/directory_tree.h"
 #include "runner/keeper.h"
 #include "runner/odd_sizes.h"
 #include "runner/process_tree.h"
-#include "runner/scratch_folder.h"
+#include "runner/scratch_directory.h"
 #include "runner/unlinked_files.h"
 
 namespace tzmark::conformance {
@@ -52,9 +52,9 @@ std::uint64_t own_rss_bytes() {
   return resident_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// A line of status in a folder of /proc, in bytes; 0 if it is not there.
-std::uint64_t status_bytes_in(const std::string& folder, const char* name) {
-  std::ifstream status(folder + "/status");
+// A line of status in a directory of /proc, in bytes; 0 if it is not there.
+std::uint64_t status_bytes_in(const std::string& directory, const char* name) {
+  std::ifstream status(directory + "/status");
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with(name)) return std::stoull(line.substr(std::strlen(name))) * 1024;
   }
@@ -83,11 +83,11 @@ bool forget_peak(pid_t pid) {
   constexpr int kListsMax = 10;
   for (int list = 0; list < kListsMax; ++list) {
     for (const pid_t thread : threads_of(pid)) {
-      const std::string folder = fmt::format("/proc/{}/task/{}", pid, thread);
-      std::ofstream file(folder + "/clear_refs");
+      const std::string directory = fmt::format("/proc/{}/task/{}", pid, thread);
+      std::ofstream file(directory + "/clear_refs");
       file << "5" << std::flush;
       // All threads have one peak. One that has ended takes the request, and does nothing.
-      if (file.good() && status_bytes_in(folder, "VmRSS:") > 0) return true;
+      if (file.good() && status_bytes_in(directory, "VmRSS:") > 0) return true;
     }
     // A process that has ended has no peak any more.
     if (status_bytes_of(pid, "VmRSS:") == 0) return true;
@@ -203,7 +203,7 @@ class Child {
   std::uint64_t rss_bytes() const { return keeper_->ended() ? 0 : largest_below(keeper_->pid(), "VmRSS:"); }
 
   std::uint64_t temporary_bytes(std::uint64_t enough_bytes) const {
-    return with_folders(recent_unlinked_bytes(), {}, enough_bytes);
+    return with_directories(recent_unlinked_bytes(), {}, enough_bytes);
   }
 
   bool ready() const {
@@ -250,13 +250,13 @@ class Child {
 
   // Files without a name first: one that is unlinked meanwhile must not count twice.
   std::uint64_t disk_bytes(const ProcessLimits& limits, std::uint64_t enough_bytes) const {
-    return with_folders(unlinked_bytes(), limits, enough_bytes);
+    return with_directories(unlinked_bytes(), limits, enough_bytes);
   }
 
-  std::uint64_t with_folders(std::uint64_t bytes, const ProcessLimits& limits, std::uint64_t enough_bytes) const {
-    for (const std::filesystem::path& folder : {temporary_.path(), limits.out_folder}) {
-      if (folder.empty() || bytes > enough_bytes) continue;
-      const std::uint64_t inside_bytes = disk_bytes_below(folder, enough_bytes - bytes);
+  std::uint64_t with_directories(std::uint64_t bytes, const ProcessLimits& limits, std::uint64_t enough_bytes) const {
+    for (const std::filesystem::path& directory : {temporary_.path(), limits.out_directory}) {
+      if (directory.empty() || bytes > enough_bytes) continue;
+      const std::uint64_t inside_bytes = disk_bytes_below(directory, enough_bytes - bytes);
       if (inside_bytes == kTooDeep) return kTooDeep;
       bytes += inside_bytes;
     }
@@ -265,7 +265,7 @@ class Child {
 
   // What lies there already does not count.
   void begin_disk(const ProcessLimits& limits) {
-    disk_before_bytes_ = std::min(with_folders(recent_unlinked_bytes(), limits, kTooDeep - 1), kTooDeep - 1);
+    disk_before_bytes_ = std::min(with_directories(recent_unlinked_bytes(), limits, kTooDeep - 1), kTooDeep - 1);
     next_disk_look_ = Clock::now() + kDiskIntervalMin;
   }
 
@@ -298,7 +298,7 @@ class Child {
     note_disk(limits);
     if (!broken && !broken_limit(limits)) {
       settle_files_below(temporary_.path());
-      if (!limits.out_folder.empty()) settle_files_below(limits.out_folder);
+      if (!limits.out_directory.empty()) settle_files_below(limits.out_directory);
       note_disk(limits);
     }
     read_output(limits);
@@ -449,7 +449,7 @@ class Child {
     }
   }
 
-  const ScratchFolder temporary_;  // outlives the processes that write to it
+  const ScratchDirectory temporary_;  // outlives the processes that write to it
   std::optional<Keeper> keeper_;
   std::uint64_t runner_rss_bytes_ = 0;
   Clock::time_point started_;

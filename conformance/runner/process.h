@@ -4,9 +4,9 @@
 // Whatever the child starts is killed and reaped when it has ended or has broken a limit, in whatever group or session
 // it is (keeper.h), so that nothing of it outlives the call.
 //
-// The child has a temporary folder of its own, which TMPDIR names and which is removed with all that is in it after the
-// child's end. What lies there, and what is open without a name, is looked at from time to time, and once more at the
-// end. Files that lie elsewhere are not bounded.
+// The child has a temporary directory of its own, which TMPDIR names and which is removed with all that is in it after
+// the child's end. What lies there, and what is open without a name, is looked at from time to time, and once more at
+// the end. Files that lie elsewhere are not bounded.
 //
 // Memory is the resident memory of the largest process below the child: a sum would count what parent and child share
 // twice. It is sampled while the child runs, and the kernel's own peak is looked at when it has ended, because an
@@ -34,9 +34,10 @@ namespace tzmark::conformance {
 struct ProcessLimits {
   std::chrono::nanoseconds elapsed_max = std::chrono::hours(1);
   std::uint64_t rss_max_bytes = std::numeric_limits<std::uint64_t>::max();
-  // What the temporary folder, out_folder (folder_tree.h) and the files without a name (unlinked_files.h) may grow by.
+  // What the temporary directory, out_directory (directory_tree.h) and the files without a name (unlinked_files.h) may
+  // grow by.
   std::uint64_t disk_max_bytes = std::numeric_limits<std::uint64_t>::max();
-  std::filesystem::path out_folder = {};  // of the files that it is asked about; empty if it is not to count
+  std::filesystem::path out_directory = {};  // of the files that it is asked about; empty if it is not to count
   std::size_t stdout_max_bytes = 64u << 20;
   std::size_t stderr_tail_max_bytes = 64u << 10;
 };
@@ -76,7 +77,7 @@ struct ProcessResult {
   std::uint64_t rss_peak_bytes = 0;
   // An upper bound of its usage, never below what this process used when it started the child.
   std::uint64_t rss_bound_bytes = 0;
-  std::uint64_t disk_peak_bytes = 0;  // observed growth of its folders; kTooDeep as in folder_tree.h
+  std::uint64_t disk_peak_bytes = 0;  // observed growth of its directories; kTooDeep as in directory_tree.h
   // Limits that it ran under; nothing where it had none.
   std::optional<std::chrono::nanoseconds> elapsed_max;
   std::optional<std::uint64_t> rss_max_bytes;
@@ -107,7 +108,7 @@ class Server {
   // Resident memory of its largest process right now; 0 if it has ended.
   std::uint64_t rss_bytes() const;
 
-  // What lies in its temporary folder, and what it has open without a name; no more than enough_bytes are counted.
+  // What lies in its temporary directory, and what it has open without a name; no more than enough_bytes are counted.
   std::uint64_t disk_bytes(std::uint64_t enough_bytes) const;
 
   // Whether it is running, and has written nothing unrequested.

@@ -16,9 +16,9 @@
 #include <thread>
 
 #include "runner/descriptor.h"
+#include "runner/directory_tree.h"
 #include "runner/errors.h"
-#include "runner/folder_tree.h"
-#include "runner/scratch_folder.h"
+#include "runner/scratch_directory.h"
 #include "testing/test_environment.h"
 
 namespace tzmark::conformance {
@@ -335,12 +335,12 @@ TEST_F(ProcessTest, EndsChainsOfForks) {
   EXPECT_EQ(result.exit_status, 7);
 }
 
-TEST_F(ProcessTest, TemporaryFolderIsItsOwnAndGoesWithIt) {
+TEST_F(ProcessTest, TemporaryDirectoryIsItsOwnAndGoesWithIt) {
   const std::string script = "mkdir -p $TMPDIR/a/b && ln -s /etc $TMPDIR/a/b/link && chmod 0 $TMPDIR/a && echo $TMPDIR";
-  const std::string folder = shell(script).stdout_text;
-  EXPECT_NE(folder, shell(script).stdout_text);
-  ASSERT_THAT(folder, EndsWith("\n"));
-  EXPECT_FALSE(std::filesystem::exists(folder.substr(0, folder.size() - 1)));
+  const std::string directory = shell(script).stdout_text;
+  EXPECT_NE(directory, shell(script).stdout_text);
+  ASSERT_THAT(directory, EndsWith("\n"));
+  EXPECT_FALSE(std::filesystem::exists(directory.substr(0, directory.size() - 1)));
   EXPECT_TRUE(std::filesystem::exists("/etc/passwd"));
 }
 
@@ -361,10 +361,10 @@ TEST_F(ProcessTest, SeesWhatIsLeftOnDisk) {
   EXPECT_EQ(shell("head -c 12M /dev/zero > $TMPDIR/file", {.disk_max_bytes = kDisk}).end, ProcessEnd::kExited);
 }
 
-TEST_F(ProcessTest, CountsWhatGrowsInTheFolderOfTheResult) {
-  const ScratchFolder out;
+TEST_F(ProcessTest, CountsWhatGrowsInTheDirectoryOfTheResult) {
+  const ScratchDirectory out;
   std::ofstream(out.path() / "input") << std::string(kDisk + 1, 'x');
-  const ProcessLimits limits = {.disk_max_bytes = kDisk, .out_folder = out.path()};
+  const ProcessLimits limits = {.disk_max_bytes = kDisk, .out_directory = out.path()};
   const std::string write = fmt::format("head -c $0 /dev/zero > {}/output", out.path().string());
   const auto writing = [&](const char* bytes) {
     return run_process({"/bin/sh", "-c", write, bytes}, limits, kNotCancelled).end;
@@ -374,7 +374,7 @@ TEST_F(ProcessTest, CountsWhatGrowsInTheFolderOfTheResult) {
   EXPECT_EQ(writing("20M"), ProcessEnd::kDiskBroken);
 }
 
-TEST_F(ProcessTest, FoldersWithoutEndAreTooMuch) {
+TEST_F(ProcessTest, DirectoriesWithoutEndAreTooMuch) {
   const ProcessResult result =
       python("import os\nos.chdir(os.environ['TMPDIR'])\nfor _ in range(2000): os.mkdir('d'); os.chdir('d')",
              {.disk_max_bytes = kDisk});
@@ -673,18 +673,18 @@ TEST_F(ProcessTest, ServerThatIsNotAskedAnyMoreIsEnded) {
 
 // No process holds a copy of another one's pipes.
 TEST_F(ProcessTest, ServerIsToldThatItIsNotAskedAnyMore) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const auto server = [&](const std::string& name) {
     return std::make_unique<Server>(
         std::vector<std::string>{"/bin/sh", "-c", "while read -r line; do echo ok; done; sleep 0.1; echo > \"$0\"",
-                                 (folder.path() / name).string()},
+                                 (directory.path() / name).string()},
         kNotCancelled);
   };
   auto first = server("first");
   auto second = server("second");
   EXPECT_EQ(first->exchange("", {}).stdout_text, "ok");
   first.reset();
-  EXPECT_TRUE(std::filesystem::exists(folder.path() / "first"));
+  EXPECT_TRUE(std::filesystem::exists(directory.path() / "first"));
 }
 
 TEST_F(ProcessTest, ServerTellsHowItEnded) {

@@ -63,12 +63,12 @@ std::string start_time_of(pid_t pid) {
 }
 
 std::vector<pid_t> threads_of(pid_t pid) {
-  const std::string folder = fmt::format("/proc/{}/task", pid);
+  const std::string directory = fmt::format("/proc/{}/task", pid);
   // It has two links, and one per thread. Most processes have one thread, and a listing takes longer.
   struct stat status {};
-  if (::stat(folder.c_str(), &status) == 0 && status.st_nlink == 3) return {pid};
+  if (::stat(directory.c_str(), &status) == 0 && status.st_nlink == 3) return {pid};
   std::vector<pid_t> threads;
-  const std::unique_ptr<DIR, int (*)(DIR*)> tasks(::opendir(folder.c_str()), &::closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> tasks(::opendir(directory.c_str()), &::closedir);
   while (const dirent* const task = tasks ? ::readdir(tasks.get()) : nullptr) append_ids(task->d_name, threads);
   return threads;
 }

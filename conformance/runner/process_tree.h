@@ -17,7 +17,7 @@ void require_children_lists();
 // The start time of a process, which distinguishes it from a later one with its id. Empty if the process is gone.
 std::string start_time_of(pid_t pid);
 
-// The ids of its threads, each a folder of /proc/PID/task. Empty if the process is gone.
+// The ids of its threads, each a directory of /proc/PID/task. Empty if the process is gone.
 std::vector<pid_t> threads_of(pid_t pid);
 
 // Empty if the process is gone.

@@ -9,8 +9,9 @@
 #include <stdexcept>
 
 #include "model/tables.h"
+#include "runner/directory_tree.h"
 #include "runner/errors.h"
-#include "runner/folder_tree.h"
+#include "runner/file_format.h"
 #include "runner/json.h"
 #include "runner/limits.h"
 
@@ -193,11 +194,7 @@ std::string_view name_of(AnswerKind kind) {
 }
 
 const std::set<std::string>& known_layouts() {
-  static const std::set<std::string> names = [] {
-    std::set<std::string> all = {"safetensors"};
-    for (const model::Layout& layout : model::layouts()) all.emplace(layout.name);
-    return all;
-  }();
+  static const std::set<std::string> names = all_layouts();
   return names;
 }
 
@@ -226,11 +223,11 @@ Answer describe_end(const ProcessResult& process) {
     case ProcessEnd::kOutputBroken:
       return no_answer("printed more than 64 MiB");
     case ProcessEnd::kDiskBroken:
-      return no_answer(
-          process.disk_peak_bytes == kTooDeep
-              ? fmt::format("made folders that are nested more than {} deep or cannot be listed", kFolderDepthMax)
-              : fmt::format("wrote {:.1f} MiB to disk{}", mebibytes(process.disk_peak_bytes),
-                            limit_of_bytes(process.disk_max_bytes)));
+      return no_answer(process.disk_peak_bytes == kTooDeep
+                           ? fmt::format("made directories that are nested more than {} deep or cannot be listed",
+                                         kDirectoryDepthMax)
+                           : fmt::format("wrote {:.1f} MiB to disk{}", mebibytes(process.disk_peak_bytes),
+                                         limit_of_bytes(process.disk_max_bytes)));
     case ProcessEnd::kCancelled:
       return no_answer("stopped by the user");
     case ProcessEnd::kInputBroken:

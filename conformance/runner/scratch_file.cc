@@ -11,12 +11,12 @@
 #include <string>
 
 #include "runner/descriptor.h"
-#include "runner/scratch_folder.h"
+#include "runner/scratch_directory.h"
 
 namespace tzmark::conformance {
 
 ScratchFile::ScratchFile(std::string_view content) {
-  std::string name = temporary_folder() / "tzmark-XXXXXX";
+  std::string name = temporary_directory() / "tzmark-XXXXXX";
   // Readable by its owner alone, and never inherited by a process that another thread starts.
   const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
   if (!file.open()) throw EnvironmentError(fmt::format("{}: {}", name, std::strerror(errno)));

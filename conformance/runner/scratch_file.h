@@ -10,7 +10,7 @@ namespace tzmark::conformance {
 
 class ScratchFile {
  public:
-  // Throws EnvironmentError if the file cannot be written to the folder for temporary files.
+  // Throws EnvironmentError if the file cannot be written to the directory for temporary files.
   explicit ScratchFile(std::string_view content);
   ~ScratchFile();
   ScratchFile(const ScratchFile&) = delete;

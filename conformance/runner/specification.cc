@@ -46,12 +46,12 @@ std::string data_of_recipe(const Json& recipe) {
   return bytes_of_stream(recipe.at("stream").get<std::string>(), recipe.at("length").get<std::size_t>());
 }
 
-fs::path write_specification(const Json& specification, const fs::path& folder) {
+fs::path write_specification(const Json& specification, const fs::path& directory) {
   Json document = specification;
   try {
     std::map<std::string, std::string> files;
     for (const auto& [name, recipe] : document.at("data").items()) {
-      files[name] = folder / (name + ".bin");
+      files[name] = directory / (name + ".bin");
       write_file(files[name], data_of_recipe(recipe));
     }
     document.erase("data");
@@ -67,7 +67,7 @@ fs::path write_specification(const Json& specification, const fs::path& folder) 
   } catch (const std::out_of_range&) {
     throw EnvironmentError("a specification of the corpus names data that it lacks");
   }
-  const fs::path path = folder / "spec.json";
+  const fs::path path = directory / "spec.json";
   write_file(path, document.dump(1) + "\n");
   return path;
 }

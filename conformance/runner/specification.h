@@ -14,8 +14,8 @@ namespace tzmark::conformance {
 // of "SEED:1" and so on, cut to N bytes. Throws EnvironmentError if it is neither.
 std::string data_of_recipe(const Json& recipe);
 
-// Writes the data files of a specification of the corpus and the SPEC.json that names them into a folder, and returns
-// the latter's path. Throws EnvironmentError if the specification is not one, or a file cannot be written.
-std::filesystem::path write_specification(const Json& specification, const std::filesystem::path& folder);
+// Writes the data files of a specification of the corpus and the SPEC.json that names them into a directory, and
+// returns the latter's path. Throws EnvironmentError if the specification is not one, or a file cannot be written.
+std::filesystem::path write_specification(const Json& specification, const std::filesystem::path& directory);
 
 }  // namespace tzmark::conformance

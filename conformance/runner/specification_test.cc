@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "runner/errors.h"
-#include "runner/scratch_folder.h"
+#include "runner/scratch_directory.h"
 #include "runner/sha256.h"
 
 namespace tzmark::conformance {
@@ -26,13 +26,13 @@ TEST(DataOfRecipe, HexAndStreams) {
 }
 
 TEST(WriteSpecification, NamesDataFilesAndDropsTheRecipes) {
-  const ScratchFolder folder;
+  const ScratchDirectory directory;
   const Json specification = {{"layout", "auto"},
                               {"data", {{"a", {{"hex", "0102"}}}}},
                               {"tensors",
                                {{{"path", {"w"}}, {"data", {{"of", "a"}, {"offset", 1}, {"length", 1}}}},
                                 {{"path", {"m"}}, {"data", nullptr}}}}};
-  const Json written = read_json(write_specification(specification, folder.path()));
+  const Json written = read_json(write_specification(specification, directory.path()));
   EXPECT_FALSE(written.contains("data"));
   EXPECT_EQ(written["layout"], "auto");
   EXPECT_TRUE(written["tensors"][1]["data"].is_null());
@@ -42,19 +42,19 @@ TEST(WriteSpecification, NamesDataFilesAndDropsTheRecipes) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "\x01\x02");
   Json unnamed = specification;
   unnamed["tensors"][0]["data"]["of"] = "b";
-  EXPECT_THROW(write_specification(unnamed, folder.path()), EnvironmentError);
-  EXPECT_THROW(write_specification(Json::object(), folder.path()), EnvironmentError);
+  EXPECT_THROW(write_specification(unnamed, directory.path()), EnvironmentError);
+  EXPECT_THROW(write_specification(Json::object(), directory.path()), EnvironmentError);
 }
 
-TEST(ScratchFolder, IsGoneUnlessKept) {
+TEST(ScratchDirectory, IsGoneUnlessKept) {
   std::filesystem::path gone;
   {
-    const ScratchFolder folder;
-    gone = folder.path();
-    const ScratchFolder kept(gone / "kept");
-    EXPECT_NO_THROW(ScratchFolder(gone / "kept")) << "a case may be run again";
+    const ScratchDirectory directory;
+    gone = directory.path();
+    const ScratchDirectory kept(gone / "kept");
+    EXPECT_NO_THROW(ScratchDirectory(gone / "kept")) << "a case may be run again";
     std::ofstream(gone / "file") << "content";
-    EXPECT_THROW(ScratchFolder(gone / "file"), EnvironmentError);
+    EXPECT_THROW(ScratchDirectory(gone / "file"), EnvironmentError);
   }
   EXPECT_FALSE(std::filesystem::exists(gone));
 }

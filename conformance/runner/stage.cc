@@ -49,9 +49,9 @@ std::vector<std::string> short_reads_prefix(const fs::path& library, std::uint64
 // Whether there is the program that starts an adapter with a library preloaded; bare systems lack it.
 bool has_env_program() {
   const char* const path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (!folder.empty() && ::access((fs::path(folder) / "env").c_str(), X_OK) == 0) return true;
+  std::istringstream directories(path == nullptr ? "" : path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    if (!directory.empty() && ::access((fs::path(directory) / "env").c_str(), X_OK) == 0) return true;
   }
   return false;
 }
@@ -60,7 +60,7 @@ bool has_env_program() {
 
 std::vector<InputMode> sampled_modes(const InputModeOptions& options) {
   const bool preloads = has_env_program() && (can_be_preloaded(short_reads_library(options)) ||
-                                              can_be_preloaded(temporary_folder() / "preloaded.so"));
+                                              can_be_preloaded(temporary_directory() / "preloaded.so"));
   return preloads ? std::vector{InputMode::kShortReads, InputMode::kOffset} : std::vector{InputMode::kOffset};
 }
 
@@ -70,8 +70,8 @@ Room room_around(std::uint64_t seed, std::uint64_t file_bytes) {
           .after_bytes = kRoomMinBytes + odd_piece_bytes(seed, file_bytes + 1, kRoomMaxBytes)};
 }
 
-std::vector<std::string> read_only_prefix(const InputModeOptions& options, const fs::path& folder) {
-  return {options.tools / "tzmark-read-only", fs::canonical(folder)};
+std::vector<std::string> read_only_prefix(const InputModeOptions& options, const fs::path& directory) {
+  return {options.tools / "tzmark-read-only", fs::canonical(directory)};
 }
 
 Stage::Stage(const InputModeOptions& options)
@@ -107,28 +107,28 @@ Step Stage::ask(InputMode mode, Question question, std::span<const std::byte> co
   };
   const auto ask = [&] { return ask_about(content); };
   if (mode == InputMode::kPipe && !streamed) {
-    const ScratchFolder folder;
-    const Fifo fifo(folder.path() / question.file.filename(), content);
-    question.folder = folder.path();
+    const ScratchDirectory directory;
+    const Fifo fifo(directory.path() / question.file.filename(), content);
+    question.directory = directory.path();
     question.file = fifo.path();
     Step step = adapter.ask(question, limits);
     step.mode = mode;
     return step;
   }
   if (mode == InputMode::kOffset) {
-    const ScratchFolder folder;
+    const ScratchDirectory directory;
     const Room room = room_around(options_.seed, content.size());
     const std::string whole = padded(room, content);
-    question.folder = folder.path();
-    question.file = folder.path() / question.file.filename();
+    question.directory = directory.path();
+    question.file = directory.path() / question.file.filename();
     question.part = FileRange{.offset = room.before_bytes, .length = content.size()};
     write_file(question.file, whole);
     return ask_about(std::as_bytes(std::span(whole)));
   }
   if (mode == InputMode::kReadOnly) {
-    question.folder.clear();
-    question.prefix = read_only_prefix(options_, read_only_folder_.path());
-    question.file = read_only_folder_.path() / question.file.filename();
+    question.directory.clear();
+    question.prefix = read_only_prefix(options_, read_only_directory_.path());
+    question.file = read_only_directory_.path() / question.file.filename();
     write_file(question.file, model::text_of(content));
     Step step = ask();
     fs::remove(question.file);
@@ -165,20 +165,20 @@ std::string input_shell_command(InputMode mode, Question question, const Manifes
   const bool streamed = question.command == Command::kStream;
   if (mode == InputMode::kReadOnly) question.prefix = read_only_prefix(options, manifest.directory);
   // Fixed names, so that a debugger can be restarted with the same command.
-  const fs::path folder = temporary_folder() / "tzmark-repro" / name_of(mode);
+  const fs::path directory = temporary_directory() / "tzmark-repro" / name_of(mode);
   if (mode == InputMode::kShortReads && !streamed) {
     fs::path library = short_reads_library(options);
     std::string make;
     if (!can_be_preloaded(library)) {
-      make = fmt::format("mkdir -p {} && ln -sfn {} {} && ", join_command({folder.string()}),
-                         join_command({library.string()}), join_command({(folder / "preloaded.so").string()}));
-      library = folder / "preloaded.so";
+      make = fmt::format("mkdir -p {} && ln -sfn {} {} && ", join_command({directory.string()}),
+                         join_command({library.string()}), join_command({(directory / "preloaded.so").string()}));
+      library = directory / "preloaded.so";
     }
     question.prefix = short_reads_prefix(library, options.seed, "TZMARK_SHORT_READS_FILE=" + question.file.string());
     return make + adapter.shell_command(question);
   }
   if (streamed || (mode != InputMode::kPipe && mode != InputMode::kOffset)) return adapter.shell_command(question);
-  const fs::path staged = folder / question.file.filename();
+  const fs::path staged = directory / question.file.filename();
   const std::string from = join_command({question.file.string()});
   const std::string to = join_command({staged.string()});
   std::string make = fmt::format("mkdir -p {} && rm -f {} && ", join_command({staged.parent_path().string()}), to);

@@ -15,8 +15,8 @@
 #include "runner/input_mode.h"
 #include "runner/manifest.h"
 #include "runner/preload.h"
+#include "runner/scratch_directory.h"
 #include "runner/scratch_file.h"
-#include "runner/scratch_folder.h"
 #include "runner/shared_counts.h"
 
 namespace tzmark::conformance {
@@ -27,7 +27,7 @@ struct InputModeOptions {
   // Each valid file that a reader takes as a plain file is asked about in one of these as well.
   std::vector<InputMode> sampled = {};
   std::uint64_t seed = 20;      // of short reads and offsets
-  std::filesystem::path tools;  // folder of the programs of conformance/input_modes
+  std::filesystem::path tools;  // directory of the programs of conformance/input_modes
 };
 
 // The input modes of which each valid file and some others are asked about in one, where a run names none: those that
@@ -62,13 +62,13 @@ class Stage {
   void shorten(const std::filesystem::path& file);
 
   const InputModeOptions& options_;
-  ScratchFolder read_only_folder_;  // one for all questions, so that a process that sees its mount can serve them
+  ScratchDirectory read_only_directory_;  // one for all questions, so that a process that sees its mount can serve them
   ScratchFile count_file_;
   std::optional<Preload> short_reads_;  // made by the first question that needs it
 };
 
-// The first words of a command that sees a folder on a read-only mount.
-std::vector<std::string> read_only_prefix(const InputModeOptions& options, const std::filesystem::path& folder);
+// The first words of a command that sees a directory on a read-only mount.
+std::vector<std::string> read_only_prefix(const InputModeOptions& options, const std::filesystem::path& directory);
 
 // The shell command (bash, zsh) that asks a question in an input mode. stdin comes without the pauses that make its
 // reads short.

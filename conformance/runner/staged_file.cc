@@ -24,7 +24,7 @@ namespace {
 
 // What the last file of the thread has left.
 struct Spare {
-  std::unique_ptr<ScratchFolder> folder;
+  std::unique_ptr<ScratchDirectory> directory;
   std::filesystem::path path;  // of a file in it
 };
 thread_local Spare spare;
@@ -38,14 +38,14 @@ std::string neutral_name(std::string_view suffix) {
 }  // namespace
 
 StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suffix)
-    : folder_(spare.folder ? std::move(spare.folder) : std::make_unique<ScratchFolder>()) {
+    : directory_(spare.directory ? std::move(spare.directory) : std::make_unique<ScratchDirectory>()) {
   const std::filesystem::path left = std::exchange(spare.path, {});
   if (!left.empty() && left.extension() == suffix && overwrite_file(left, model::text_of(content))) {
     path_ = left;
     return;
   }
   if (!left.empty()) ::unlink(left.c_str());
-  path_ = folder_->path() / neutral_name(suffix);
+  path_ = directory_->path() / neutral_name(suffix);
   write_file(path_, model::text_of(content));
 }
 
@@ -56,7 +56,7 @@ void StagedFile::put(std::span<const std::byte> content) {
 }
 
 StagedFile::~StagedFile() {
-  if (folder_->holds_only(path_.filename())) spare = {std::move(folder_), std::move(path_)};
+  if (directory_->holds_only(path_.filename())) spare = {std::move(directory_), std::move(path_)};
 }
 
 bool holds(const std::filesystem::path& path, std::span<const std::byte> content) {

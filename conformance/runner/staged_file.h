@@ -11,14 +11,14 @@
 #include <span>
 #include <string_view>
 
-#include "runner/scratch_folder.h"
+#include "runner/scratch_directory.h"
 
 namespace tzmark::conformance {
 
-// A copy, alone in a folder of this user. The next file of the thread has the same folder, name and inode, unless an
-// adapter left something there: a reader must not take it for the one before, and to make a folder takes longer than
-// many a question. The end of the thread removes the last one. The copy may be written to, so that a file in an
-// ordinary folder is one for every user: only the input mode read-only forbids it, to all.
+// A copy, alone in a directory of this user. The next file of the thread has the same directory, name and inode, unless
+// an adapter left something there: a reader must not take it for the one before, and to make a directory takes longer
+// than many a question. The end of the thread removes the last one. The copy may be written to, so that a file in an
+// ordinary directory is one for every user: only the input mode read-only forbids it, to all.
 class StagedFile {
  public:
   // suffix ends the name, such as ".tensors". Throws EnvironmentError if the file cannot be written.
@@ -32,10 +32,10 @@ class StagedFile {
   void put(std::span<const std::byte> content);
 
   const std::filesystem::path& path() const { return path_; }
-  const std::filesystem::path& folder() const { return folder_->path(); }
+  const std::filesystem::path& directory() const { return directory_->path(); }
 
  private:
-  std::unique_ptr<ScratchFolder> folder_;
+  std::unique_ptr<ScratchDirectory> directory_;
   std::filesystem::path path_;
 };
 

@@ -13,6 +13,7 @@
 #include "runner/encode_case.h"
 #include "runner/errors.h"
 #include "runner/explain.h"
+#include "runner/file_format.h"
 #include "runner/selection.h"
 #include "runner/staged_file.h"
 #include "runner/workers.h"
@@ -28,9 +29,8 @@ std::vector<std::string> own_command(const Manifest& manifest, const Case& item,
           "--only", item.id};
 }
 
-// The model knows the .tensors format alone.
 model::Description describe_read(std::span<const std::byte> file, const Case& item) {
-  return item.layout == "safetensors" ? model::Description{} : model::describe(file, secret_of(item));
+  return format_of_layout(item.layout).describe(file, secret_of(item), {});
 }
 
 // The parts of a run that one thread works with.
@@ -75,7 +75,7 @@ bool ask_in_mode(InputMode mode, const FileQuestion& about, Worker& worker, std:
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
   for (const Command command : commands_in(mode, adapter.profile())) {
     Question question = question_of(name, item, command);
-    if (staged != nullptr) question.folder = staged->folder();
+    if (staged != nullptr) question.directory = staged->directory();
     if (command == Command::kStream) question.feed = &feed;
     const auto ask = [&](RandomValues&) {
       Step asked = worker.stage.ask(mode, question, content, adapter, limits);

@@ -22,7 +22,7 @@ namespace tzmark::conformance {
 struct SuiteOptions {
   unsigned jobs = 1;
   LimitOverrides limits = {};
-  // Keeps the files of encode cases here, one folder per case.
+  // Keeps the files of encode cases here, one directory per case.
   std::optional<std::filesystem::path> kept;
   InputModeOptions input = {};
   // What to spend on failures in serve: for each the start of a fresh process and a question, and for those that this

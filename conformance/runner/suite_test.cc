@@ -582,9 +582,9 @@ TEST(Suite, AChangedSpecificationIsAFailure) {
 // Sets TMPDIR while it exists.
 class TemporaryPlace {
  public:
-  explicit TemporaryPlace(const std::string& folder) {
+  explicit TemporaryPlace(const std::string& directory) {
     if (const char* const before = std::getenv("TMPDIR")) before_ = before;
-    ::setenv("TMPDIR", folder.c_str(), 1);
+    ::setenv("TMPDIR", directory.c_str(), 1);
   }
   ~TemporaryPlace() { before_ ? ::setenv("TMPDIR", before_->c_str(), 1) : ::unsetenv("TMPDIR"); }
   TemporaryPlace(const TemporaryPlace&) = delete;
@@ -619,21 +619,21 @@ TEST(Stage, SeesAChangedFileInEachInputMode) {
   const Limits limits = limits_for_file(content.size());
   for (const InputMode mode : {InputMode::kFile, InputMode::kOffset}) {
     const StagedFile file(content, ".tensors");
-    const Question question{Command::kVerify, file.path(), {}, file.folder(), {}, {}};
+    const Question question{Command::kVerify, file.path(), {}, file.directory(), {}, {}};
     EXPECT_TRUE(stage.ask(mode, question, content, adapter, limits).changed_file) << name_of(mode);
     EXPECT_EQ(holds(file.path(), content), mode == InputMode::kOffset);
   }
 }
 
 // Of the file of a question, and of what the question leaves there.
-TEST(Suite, TheFolderOfAFileIsOfOneQuestion) {
+TEST(Suite, TheDirectoryOfAFileIsOfOneQuestion) {
   for (const char* const profile : {kServes, kReadsOnly}) {
     TestCorpus corpus;
     for (const char* id : {"fills", "removes", "passes"}) corpus.add(id, "valid");
-    const auto results =
-        run(corpus,
-            {"--profile", profile, "--case", "fills=fill-folder-of-file", "--case", "removes=remove-folder-of-file"},
-            {.jobs = 1, .limits = {}, .kept = {}});
+    const auto results = run(
+        corpus,
+        {"--profile", profile, "--case", "fills=fill-directory-of-file", "--case", "removes=remove-directory-of-file"},
+        {.jobs = 1, .limits = {}, .kept = {}});
     EXPECT_EQ(results.at("fills").outcome, Outcome::kDisk) << results.at("fills").reason;
     EXPECT_EQ(results.at("removes").reason, "decode: changed or removed the file");
     EXPECT_EQ(results.at("passes").outcome, Outcome::kPass) << results.at("passes").reason;

@@ -1,4 +1,5 @@
-// A small corpus in a temporary folder, for tests. Its files are not .tensors files: nothing in the runner opens them.
+// A small corpus in a temporary directory, for tests. Its files are not .tensors files: nothing in the runner opens
+// them.
 //
 // Thread-safety: one object belongs to one thread.
 #pragma once

@@ -17,7 +17,7 @@ from typing import Any
 
 from wrong_adapter import Answerer, Json, Question, enter, is_rejected_for, only
 
-# At the end, because both folders have modules of the names places and unusual.
+# At the end, because both directories have modules of the names places and unusual.
 sys.path.append(str(Path(__file__).resolve().parents[2] / "corpus/recipes"))
 
 import sodium

@@ -41,7 +41,7 @@ REFERENCE = BUILD / "libexec/tzmark/tzmark-adapter-reference"
 READ_ONLY = BUILD / "libexec/tzmark/tzmark-read-only"
 MODEL = BUILD / "libexec/tzmark/tzmark-adapter-model"
 
-# Whether this machine lets the suite mount a folder read-only for a process.
+# Whether this machine lets the suite mount a directory read-only for a process.
 HAS_READ_ONLY = (
     subprocess.run([READ_ONLY, SOURCE, "true"], capture_output=True).returncode == 0
 )

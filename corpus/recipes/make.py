@@ -28,7 +28,7 @@ from rules import rules_document
 
 RECIPES = Path(__file__).resolve().parent
 CORPUS = RECIPES.parent
-FOLDERS = ("valid", "invalid", "encode")
+DIRECTORIES = ("valid", "invalid", "encode")
 DOCUMENTS = ("manifest.json", "rules.json")
 FORMAT = CORPUS.parent / "reference" / "FORMAT.md"
 NOT_RECIPES = {
@@ -110,10 +110,10 @@ def upstream_entries(upstream: Json) -> Iterator[Json]:
 @functools.cache
 def archive_files(path: str) -> dict[str, bytes | None]:
     """The files of an archive of the corpus, by their paths when it is unpacked; None for what is not a plain file."""
-    folder = path.rpartition("/")[0]
+    directory = path.rpartition("/")[0]
     with tarfile.open(CORPUS / path) as tar:
         streams = {
-            f"{folder}/{member.name}": tar.extractfile(member)
+            f"{directory}/{member.name}": tar.extractfile(member)
             for member in tar.getmembers()
         }
         return {name: stream and stream.read() for name, stream in streams.items()}
@@ -124,7 +124,7 @@ def id_of(entry: Json) -> str:
 
 
 def make(root: Path) -> None:
-    """Writes everything below root; files in its folders that no recipe makes are removed."""
+    """Writes everything below root; files in its directories that no recipe makes are removed."""
     cases = recipe_cases()
     files = files_of(cases)
     files["manifest.json"] = to_lines(manifest_of(cases)).encode()
@@ -141,8 +141,8 @@ def committed_files(root: Path) -> set[str]:
     """What make() owns below a corpus root."""
     found = {
         path
-        for folder in FOLDERS
-        for path in (root / folder).rglob("*")
+        for directory in DIRECTORIES
+        for path in (root / directory).rglob("*")
         if path.is_file()
     }
     return {str(path.relative_to(root)) for path in found} | set(DOCUMENTS)

@@ -69,11 +69,11 @@ class Recipe:
         is_large: bool = False,
     ) -> Case:
         """A file that has to be read. Large ones are not committed, but made when the corpus is built."""
-        folder = LARGE if is_large else "valid"
+        directory = LARGE if is_large else "valid"
         size = [LARGE_FEATURE] if is_large else []
         return Case(
             id=id_,
-            path=f"{folder}/{same_file_as or id_}.tensors",
+            path=f"{directory}/{same_file_as or id_}.tensors",
             layout=file.layout,
             verdict="valid",
             rules=rule_ids(rules),

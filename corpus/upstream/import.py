@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Takes files that upstream wrote, and hostile files made from such, into the corpus.
 
-Reads a folder of golden files (one sub-folder an emitter, and malformed/), packs each sub-folder into one archive
-next to this script, and writes cases.json, from which ../recipes/make.py takes the manifest entries. What the golden
-files cannot say, which rule a hostile file breaks and what a reader is free to do, is written by hand in
+Reads a directory of golden files (one subdirectory an emitter, and malformed/), packs each subdirectory into one
+archive next to this script, and writes cases.json, from which ../recipes/make.py takes the manifest entries. What the
+golden files cannot say, which rule a hostile file breaks and what a reader is free to do, is written by hand in
 judgements.json; a file without a judgement, or a judgement without a file, stops the import.
 """
 
@@ -164,17 +164,17 @@ def pack(archive: Path, files: dict[str, bytes]) -> None:
     )
 
 
-def emitter_cases(folder: Path, judgements: Json) -> list[Case]:
+def emitter_cases(directory: Path, judgements: Json) -> list[Case]:
     """The files that one upstream version wrote."""
     cases = []
-    for facts_path in sorted(folder.glob("*.json")):
+    for facts_path in sorted(directory.glob("*.json")):
         facts = json.loads(facts_path.read_text())
         if isinstance(facts, list):
             continue  # It says what the emitter cannot write.
         content = facts_path.with_suffix(".tensors").read_bytes()
         layout = layout_of(facts, facts, content, content)
         emitter, commit = facts["emitter"].rstrip(")").split(" (")
-        key = f"{folder.name}/{facts_path.stem}"
+        key = f"{directory.name}/{facts_path.stem}"
         features = features_of(facts, content)
         strict = facts["verifies_strict"]
         choice = judgements["choices"].get(key)
@@ -190,7 +190,7 @@ def emitter_cases(folder: Path, judgements: Json) -> list[Case]:
             )
         cases.append(
             Case(
-                id=f"{folder.name}-{facts_path.stem}",
+                id=f"{directory.name}-{facts_path.stem}",
                 path=f"upstream/{key}.tensors",
                 layout=layout,
                 verdict=verdict,
@@ -281,14 +281,14 @@ def hostile_cases(golden: Path, judgements: Json) -> list[Case]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "golden", type=Path, metavar="GOLDEN_DIR", help="folder of golden files"
+        "golden", type=Path, metavar="GOLDEN_DIR", help="directory of golden files"
     )
     golden: Path = parser.parse_args().golden
 
     judgements = json.loads((HERE / "judgements.json").read_text())
     groups = {
-        folder.name: emitter_cases(folder, judgements)
-        for folder in sorted(golden.glob("tensorizer-*"))
+        directory.name: emitter_cases(directory, judgements)
+        for directory in sorted(golden.glob("tensorizer-*"))
     }
     groups["malformed"] = hostile_cases(golden, judgements)
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tzmark/error.h"
+#include "tzmark/safetensors.h"
 #include "tzmark/writer.h"
 
 namespace tzmark::adapter {
@@ -105,8 +106,13 @@ void write(const Json& specification, const std::string& out, std::optional<KeyS
     if (omit_non_persistent && !tensor.value("persistent", true)) continue;
     add_tensor(content, tensor);
   }
+  const auto layout = specification.at("layout").get<std::string>();
+  if (layout == "safetensors") {
+    write_safetensors(out, content.table, MemorySource(std::move(content.data)));
+    return;
+  }
   WriteOptions options;
-  if (const auto layout = specification.at("layout").get<std::string>(); layout != "auto") {
+  if (layout != "auto") {
     options.layout = layout_from_name(layout);
     if (!options.layout) throw Error(ErrorCode::kUsage, fmt::format("unknown layout '{}'", layout));
   }

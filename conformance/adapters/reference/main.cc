@@ -50,13 +50,12 @@ std::string dump(const Json& document) { return document.dump(-1, ' ', false, Js
 Json capabilities() {
   Json layouts = Json::array();
   for (const Layout layout : kLayouts) layouts.push_back(layout_name(layout));
-  Json with_safetensors = layouts;
-  with_safetensors.push_back("safetensors");
+  layouts.push_back("safetensors");
   return {{"protocol", 1},
           {"name", "tzmark reference"},
           {"version", version()},
           {"commands", {"decode", "verify", "encode", "serve"}},
-          {"reads", {{"layouts", with_safetensors}, {"shapes", {"pipe", "offset"}}}},
+          {"reads", {{"layouts", layouts}, {"shapes", {"pipe", "offset"}}}},
           {"writes", {{"layouts", layouts}}}};
 }
 

@@ -14,19 +14,19 @@ ADAPTER = (
 
 class SpecificationTest(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        (self.folder / "data.bin").write_bytes(bytes(4))
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        (self.directory / "data.bin").write_bytes(bytes(4))
         self.adapter = subprocess.Popen(
             [ADAPTER, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.addCleanup(self.adapter.__exit__, None, None, None)
 
     def answer(self, specification: str) -> dict[str, object]:
-        spec = self.folder / "spec.json"
+        spec = self.directory / "spec.json"
         spec.write_text(specification, encoding="utf-8")
-        out = self.folder / "out.tensors"
+        out = self.directory / "out.tensors"
         request = {"id": 1, "command": "encode", "spec": str(spec), "out": str(out)}
         print(json.dumps(request), file=self.adapter.stdin, flush=True)
         answer = json.loads(self.adapter.stdout.readline())
@@ -35,7 +35,7 @@ class SpecificationTest(unittest.TestCase):
         return answer
 
     def specification(self, **changes: object) -> str:
-        data = {"file": str(self.folder / "data.bin"), "offset": 0, "length": 4}
+        data = {"file": str(self.directory / "data.bin"), "offset": 0, "length": 4}
         tensor = {
             "path": ["a"],
             "kind": "state_dict",

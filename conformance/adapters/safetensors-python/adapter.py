@@ -1,106 +1,123 @@
 #!/usr/bin/env python3
-"""The installed release of the safetensors library behind the adapter protocol (conformance/PROTOCOL.md), for the cases
-in reference/safetensors/cases. Run it with the Python of an environment that has the library; scripts/peers makes one.
+"""An installed reader of safetensors behind the adapter protocol (conformance/PROTOCOL.md), for the cases in
+reference/safetensors/cases. Run it with the Python of an environment that has the library; scripts/peers makes one for
+each reader.
 
-usage: adapter.py COMMAND ...
+usage: adapter.py [IMPLEMENTATION] COMMAND ...
+
+IMPLEMENTATION is a reader of readers.py; the default is safetensors, the reference library.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib.metadata
 import sys
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
 import protocol
+from content import Tensor, canonical, dtypes_of, in_order_of_data, names_in_order
+from readers import HEADER_READERS, READERS, Refused
+from refusals import is_refusal
 
-# The format's dtypes and torch's names for them. Torch has none for the others.
-DTYPES = {
-    "BOOL": "bool",
-    "U8": "uint8",
-    "I8": "int8",
-    "F8_E5M2": "float8_e5m2",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E8M0": "float8_e8m0fnu",
-    "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz",
-    "I16": "int16",
-    "U16": "uint16",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "I32": "int32",
-    "U32": "uint32",
-    "F32": "float32",
-    "C64": "complex64",
-    "F64": "float64",
-    "I64": "int64",
-    "U64": "uint64",
-}
+DEFAULT = "safetensors"
+ALL_READERS = {**READERS, **HEADER_READERS}
+
+
+class Panicked(Exception):
+    """The library panicked: in another program, this would end the process."""
 
 
 class Safetensors:
-    """The library. What it calls its error is a refusal; every other exception is an accident."""
+    """A reader, asked about one file at a time."""
 
-    def __init__(self, _options: argparse.Namespace) -> None:
-        import safetensors
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._header_only = name in HEADER_READERS
+        self._reader = ALL_READERS[name]()
+        self._warm_up()
 
-        self._library = safetensors
+    def _warm_up(self) -> None:
+        """Has the reader read a file of one byte, so that what it loads and keeps for any file counts as idle."""
+        header = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+        with tempfile.TemporaryDirectory() as directory, suppress(Exception):
+            file = Path(directory) / "warm-up.safetensors"
+            file.write_bytes(len(header).to_bytes(8, "little") + header + b"\1")
+            self._reader.read(str(file))
 
     def capabilities(self) -> protocol.Json:
+        # Files of this format hold no hashes, so a reader of data has nothing more to verify.
+        command = "verify" if self._header_only else "decode"
         return {
             "protocol": 1,
-            "name": "safetensors",
-            "version": importlib.metadata.version("safetensors"),
-            # Files of this format hold no hashes, so there is nothing to verify.
-            "commands": ["decode", "serve"],
+            "name": self._name,
+            "version": importlib.metadata.version(self._name),
+            "commands": [command, "serve"],
             "reads": {"layouts": ["safetensors"]},
         }
 
     def decode(self, file: str, secret: protocol.Secret | None) -> protocol.Json:
-        if secret:
-            raise protocol.Rejected("files of this format are not encrypted")
-        content = Path(file).read_bytes()
-        try:
-            tensors = dict(self._library.deserialize(content))
-            with self._library.safe_open(file, "numpy") as opened:
-                in_order_of_data = opened.offset_keys()
-        except self._library.SafetensorError as error:
-            raise protocol.Rejected(str(error)) from error
-        return {
-            "data_version": None,
-            "layout": "safetensors",
-            "encrypted": False,
-            "tensors": [canonical(name, tensors[name]) for name in in_order_of_data],
-        }
+        if self._header_only:
+            raise protocol.Unsupported("this reader returns no data")
+        tensors = self._ask(file, secret) or ()
+        order = names_in_order if self._reader.tells_order else in_order_of_data
+        return canonical(order(file, tensors))
 
     def verify(self, file: str, secret: protocol.Secret | None) -> None:
-        raise protocol.Unsupported("files of this format hold no hashes")
+        if not self._header_only:
+            raise protocol.Unsupported("files of this format hold no hashes")
+        self._ask(file, secret)
 
     def encode(self, spec: str, out: str, secret: protocol.Secret | None) -> None:
         raise protocol.Unsupported("this adapter only reads")
 
+    def _ask(
+        self, file: str, secret: protocol.Secret | None
+    ) -> Iterable[Tensor] | None:
+        """Returns what the reader returns.
 
-def canonical(name: str, tensor: dict[str, Any]) -> protocol.Json:
-    """A tensor in the words of canonical JSON."""
-    return {
-        "path": [name],
-        "kind": "state_dict",
-        "module_index": 0,
-        "dtype": DTYPES.get(tensor["dtype"]),
-        "wire_dtype": tensor["dtype"],
-        "shape": tensor["shape"],
-        "meta": False,
-        "data_length": len(tensor["data"]),
-        "sha256": hashlib.sha256(tensor["data"]).hexdigest(),
-        "crc32_field": None,
-        "sha256_field": None,
-    }
+        The reader is asked about a file with a dtype that it lacks, too, so that a crash shows; whatever else it does
+        with such a file says nothing about the rules.
+        """
+        if secret:
+            raise protocol.Rejected("files of this format are not encrypted")
+        try:
+            answer = self._reader.read(file)
+        except Exception as error:
+            self._require_dtypes(file)
+            if isinstance(error, Refused) or is_refusal(error, self._reader.errors):
+                text = f"{type(error).__name__}: {error}"
+                raise protocol.Rejected(text) from error
+            raise
+        except BaseException as error:
+            # A panic of a library in Rust, which "except Exception" does not catch.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise Panicked(protocol.one_line(error)) from None
+        self._require_dtypes(file)
+        return answer
+
+    def _require_dtypes(self, file: str) -> None:
+        missing = sorted(dtypes_of(file) & self._reader.lacks)
+        if missing:
+            raise protocol.Unsupported(f"the dtype {missing[0]}")
+
+
+def main(arguments: list[str]) -> int:
+    name = DEFAULT
+    if arguments and arguments[0] in ALL_READERS:
+        name, *arguments = arguments
+    parser = argparse.ArgumentParser(
+        description=__doc__.split(".", 1)[0],
+        epilog=f"Readers, before the command: {', '.join(ALL_READERS)}.",
+    )
+    return protocol.main(lambda _: Safetensors(name), arguments, parser)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split(".", 1)[0])
-    sys.exit(protocol.main(Safetensors, sys.argv[1:], parser))
+    sys.exit(main(sys.argv[1:]))

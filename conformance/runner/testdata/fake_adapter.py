@@ -230,7 +230,7 @@ def leave_chain_behind(question: Question) -> NoReturn:
 
 
 def fill_disk(question: Question) -> NoReturn:
-    """Takes the folder for temporary files piece by piece, far more than it may, and answers."""
+    """Takes the directory for temporary files piece by piece, far more than it may, and answers."""
     with tempfile.NamedTemporaryFile() as file:
         for piece in range(375):
             os.posix_fallocate(file.fileno(), piece << 23, 1 << 23)
@@ -492,14 +492,14 @@ def change_mapped_file(question: Question) -> NoReturn:
     honest(question)
 
 
-def fill_folder_of_file(question: Question) -> NoReturn:
+def fill_directory_of_file(question: Question) -> NoReturn:
     """Writes more than it may next to the file, and answers."""
     with (question.file.parent / "cache").open("wb") as cache:
         os.posix_fallocate(cache.fileno(), 0, 300 << 20)
     honest(question)
 
 
-def remove_folder_of_file(question: Question) -> NoReturn:
+def remove_directory_of_file(question: Question) -> NoReturn:
     """Cleans up too much, and answers."""
     shutil.rmtree(question.file.parent)
     honest(question)
@@ -567,8 +567,8 @@ BEHAVIOURS: dict[str, Callable[[Question], NoReturn]] = {
     "replace-data": replace_data,
     "change-file": change_file,
     "change-mapped-file": change_mapped_file,
-    "fill-folder-of-file": fill_folder_of_file,
-    "remove-folder-of-file": remove_folder_of_file,
+    "fill-directory-of-file": fill_directory_of_file,
+    "remove-directory-of-file": remove_directory_of_file,
     "overwrite-case": overwrite_case,
     "overwrite-rules": overwrite_rules,
     "leave-unreadable-file": leave_unreadable_file,

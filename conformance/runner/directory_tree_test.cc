@@ -1,5 +1,5 @@
-// Tests of how folders are measured: links, depth, and what forbids it.
-#include "runner/folder_tree.h"
+// Tests of how directories are measured: links, depth, and what forbids it.
+#include "runner/directory_tree.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@
 
 #include "runner/errors.h"
 #include "runner/file_content.h"
+#include "runner/scratch_directory.h"
 #include "runner/scratch_file.h"
-#include "runner/scratch_folder.h"
 #include "runner/staged_file.h"
 #include "testing/test_corpus.h"
 
@@ -35,26 +35,26 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kEnough = 1u << 30;
 
-class FolderTree : public ::testing::Test {
+class DirectoryTree : public ::testing::Test {
  protected:
-  FolderTree() {
+  DirectoryTree() {
     std::string name = fs::temp_directory_path() / "tzmark-test-XXXXXX";
     if (!::mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
     top_ = name;
-    folder_ = top_ / "folder";
-    fs::create_directory(folder_);
+    directory_ = top_ / "directory";
+    fs::create_directory(directory_);
   }
-  ~FolderTree() override { fs::remove_all(top_); }
-  FolderTree(const FolderTree&) = delete;
-  FolderTree& operator=(const FolderTree&) = delete;
-  FolderTree(FolderTree&&) = delete;
-  FolderTree& operator=(FolderTree&&) = delete;
+  ~DirectoryTree() override { fs::remove_all(top_); }
+  DirectoryTree(const DirectoryTree&) = delete;
+  DirectoryTree& operator=(const DirectoryTree&) = delete;
+  DirectoryTree(DirectoryTree&&) = delete;
+  DirectoryTree& operator=(DirectoryTree&&) = delete;
 
   static void write(const fs::path& file, std::size_t bytes) { std::ofstream(file) << std::string(bytes, 'x'); }
 
-  // Folders in folders, beyond what a path can name.
+  // Directories in directories, beyond what a path can name.
   void nest(int depth) const {
-    int at = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int at = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int i = 0; i < depth; ++i) {
       ASSERT_EQ(::mkdirat(at, "d", 0700), 0);
       const int below = ::openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -65,33 +65,33 @@ class FolderTree : public ::testing::Test {
   }
 
   fs::path top_;
-  fs::path folder_;
+  fs::path directory_;
 };
 
-TEST_F(FolderTree, CountsFilesAndFolders) {
-  EXPECT_EQ(disk_bytes_below(folder_, kEnough), 0u);
+TEST_F(DirectoryTree, CountsFilesAndDirectories) {
+  EXPECT_EQ(disk_bytes_below(directory_, kEnough), 0u);
   EXPECT_EQ(disk_bytes_below(top_ / "absent", kEnough), 0u);
-  fs::create_directory(folder_ / "a");
-  write(folder_ / "a/small", 1);
-  EXPECT_GE(disk_bytes_below(folder_, kEnough), 2u * 4096);
-  write(folder_ / "a/large", 1u << 20);
-  const std::uint64_t bytes = disk_bytes_below(folder_, kEnough);
+  fs::create_directory(directory_ / "a");
+  write(directory_ / "a/small", 1);
+  EXPECT_GE(disk_bytes_below(directory_, kEnough), 2u * 4096);
+  write(directory_ / "a/large", 1u << 20);
+  const std::uint64_t bytes = disk_bytes_below(directory_, kEnough);
   EXPECT_GE(bytes, 1u << 20);
   EXPECT_LT(bytes, 2u << 20);
 }
 
-TEST_F(FolderTree, DoesNotCountWhatLinksLeadTo) {
+TEST_F(DirectoryTree, DoesNotCountWhatLinksLeadTo) {
   fs::create_directory(top_ / "other");
   write(top_ / "other/large", 1u << 20);
-  fs::create_symlink(top_ / "other", folder_ / "link");
-  fs::create_symlink(top_ / "other/large", folder_ / "file");
-  EXPECT_EQ(disk_bytes_below(folder_, kEnough), 2u * 4096);
-  EXPECT_EQ(disk_bytes_below(folder_ / "link", kEnough), 0u);
+  fs::create_symlink(top_ / "other", directory_ / "link");
+  fs::create_symlink(top_ / "other/large", directory_ / "file");
+  EXPECT_EQ(disk_bytes_below(directory_, kEnough), 2u * 4096);
+  EXPECT_EQ(disk_bytes_below(directory_ / "link", kEnough), 0u);
 }
 
-TEST_F(FolderTree, CountsNoFurtherThanAsked) {
-  for (int i = 0; i < 20; ++i) write(folder_ / std::to_string(i), 1);
-  const std::uint64_t bytes = disk_bytes_below(folder_, 10 * 4096);
+TEST_F(DirectoryTree, CountsNoFurtherThanAsked) {
+  for (int i = 0; i < 20; ++i) write(directory_ / std::to_string(i), 1);
+  const std::uint64_t bytes = disk_bytes_below(directory_, 10 * 4096);
   EXPECT_GT(bytes, 10u * 4096);
   EXPECT_LT(bytes, 20u * 4096);
 }
@@ -111,8 +111,8 @@ bool waits_for_its_place(const fs::path& path) {
                      [](const fiemap_extent& extent) { return (extent.fe_flags & FIEMAP_EXTENT_DELALLOC) != 0; });
 }
 
-TEST_F(FolderTree, SettledFilesHaveTheirPlace) {
-  const fs::path file = folder_ / "large";
+TEST_F(DirectoryTree, SettledFilesHaveTheirPlace) {
+  const fs::path file = directory_ / "large";
   write(file, 4u << 20);
   fs::resize_file(file, 8u << 20);
   try {
@@ -120,27 +120,27 @@ TEST_F(FolderTree, SettledFilesHaveTheirPlace) {
   } catch (const std::runtime_error&) {
     GTEST_SKIP() << "this file system does not tell where files lie";
   }
-  settle_files_below(folder_);
+  settle_files_below(directory_);
   EXPECT_FALSE(waits_for_its_place(file));
 }
 
-TEST_F(FolderTree, SettlesNothingThatLinksLeadTo) {
+TEST_F(DirectoryTree, SettlesNothingThatLinksLeadTo) {
   ASSERT_EQ(::mkfifo((top_ / "fifo").c_str(), 0600), 0);
-  fs::create_symlink(top_ / "fifo", folder_ / "link");
-  ASSERT_EQ(::mkfifo((folder_ / "fifo").c_str(), 0600), 0);
-  { std::ofstream sparse(folder_ / "sparse"); }
-  fs::resize_file(folder_ / "sparse", std::uintmax_t{1} << 40);
-  settle_files_below(folder_);
-  EXPECT_LT(disk_bytes_below(folder_, kEnough), 1u << 20);
+  fs::create_symlink(top_ / "fifo", directory_ / "link");
+  ASSERT_EQ(::mkfifo((directory_ / "fifo").c_str(), 0600), 0);
+  { std::ofstream sparse(directory_ / "sparse"); }
+  fs::resize_file(directory_ / "sparse", std::uintmax_t{1} << 40);
+  settle_files_below(directory_);
+  EXPECT_LT(disk_bytes_below(directory_, kEnough), 1u << 20);
 }
 
-TEST_F(FolderTree, DepthIsLimited) {
-  nest(static_cast<int>(kFolderDepthMax));
-  EXPECT_EQ(disk_bytes_below(folder_, kEnough), kFolderDepthMax * 4096);
-  fs::remove_all(folder_);
-  fs::create_directory(folder_);
-  nest(static_cast<int>(kFolderDepthMax) + 1);
-  EXPECT_EQ(disk_bytes_below(folder_, kEnough), kTooDeep);
+TEST_F(DirectoryTree, DepthIsLimited) {
+  nest(static_cast<int>(kDirectoryDepthMax));
+  EXPECT_EQ(disk_bytes_below(directory_, kEnough), kDirectoryDepthMax * 4096);
+  fs::remove_all(directory_);
+  fs::create_directory(directory_);
+  nest(static_cast<int>(kDirectoryDepthMax) + 1);
+  EXPECT_EQ(disk_bytes_below(directory_, kEnough), kTooDeep);
 }
 
 // Gives up the rights of root for a while.
@@ -162,61 +162,61 @@ class OrdinaryUser {
   bool became_;
 };
 
-TEST_F(FolderTree, CountsWhatForbidsToBeListed) {
-  for (const fs::path& path : {top_, folder_}) {
+TEST_F(DirectoryTree, CountsWhatForbidsToBeListed) {
+  for (const fs::path& path : {top_, directory_}) {
     if (::geteuid() != 0) continue;
     ASSERT_EQ(::chown(path.c_str(), OrdinaryUser::kNobody, OrdinaryUser::kNobody), 0);
   }
   const OrdinaryUser user;
-  if (!user.became() || ::faccessat(AT_FDCWD, folder_.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-    GTEST_SKIP() << "this user cannot work in the temporary folder as an ordinary one";
+  if (!user.became() || ::faccessat(AT_FDCWD, directory_.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    GTEST_SKIP() << "this user cannot work in the temporary directory as an ordinary one";
   }
-  for (const char* const forbidden : {"folder", "folder/a"}) {
+  for (const char* const forbidden : {"directory", "directory/a"}) {
     for (const auto perms : {fs::perms::none, fs::perms::owner_read, fs::perms::owner_write | fs::perms::owner_exec}) {
-      fs::create_directories(folder_ / "a");
-      write(folder_ / "a/large", 1u << 20);
+      fs::create_directories(directory_ / "a");
+      write(directory_ / "a/large", 1u << 20);
       fs::permissions(top_ / forbidden, perms);
-      EXPECT_GE(disk_bytes_below(folder_, kEnough), 1u << 20) << forbidden;
-      fs::remove_all(folder_);
+      EXPECT_GE(disk_bytes_below(directory_, kEnough), 1u << 20) << forbidden;
+      fs::remove_all(directory_);
     }
   }
 }
 
 // Adapters may change their working directory.
-TEST(ScratchFolder, HasAnAbsolutePath) {
+TEST(ScratchDirectory, HasAnAbsolutePath) {
   const TestCorpus place;
   const char* const before = std::getenv("TMPDIR");
   const std::string restored = before ? before : "";
   ::setenv("TMPDIR", fs::relative(place.directory()).c_str(), 1);
   {
-    const ScratchFolder folder;
+    const ScratchDirectory directory;
     const ScratchFile file("content");
-    EXPECT_TRUE(folder.path().is_absolute()) << folder.path();
+    EXPECT_TRUE(directory.path().is_absolute()) << directory.path();
     EXPECT_TRUE(file.path().is_absolute()) << file.path();
-    EXPECT_TRUE(fs::equivalent(folder.path().parent_path(), place.directory()));
+    EXPECT_TRUE(fs::equivalent(directory.path().parent_path(), place.directory()));
   }
   before ? ::setenv("TMPDIR", restored.c_str(), 1) : ::unsetenv("TMPDIR");
 }
 
-// The next file gets the folder, unless something is left there or it is not as it was.
-TEST(StagedFile, IsAloneInItsFolder) {
-  const auto next_folder = [](const std::function<void(const fs::path&)>& change) {
+// The next file gets the directory, unless something is left there or it is not as it was.
+TEST(StagedFile, IsAloneInItsDirectory) {
+  const auto next_directory = [](const std::function<void(const fs::path&)>& change) {
     const StagedFile file({}, ".tensors");
-    EXPECT_EQ(std::distance(fs::directory_iterator(file.folder()), {}), 1);
-    change(file.folder());
-    return file.folder();
+    EXPECT_EQ(std::distance(fs::directory_iterator(file.directory()), {}), 1);
+    change(file.directory());
+    return file.directory();
   };
-  const fs::path first = next_folder([](const fs::path&) {});
-  EXPECT_EQ(next_folder([](const fs::path& folder) { std::ofstream(folder / "left") << "x"; }), first);
+  const fs::path first = next_directory([](const fs::path&) {});
+  EXPECT_EQ(next_directory([](const fs::path& directory) { std::ofstream(directory / "left") << "x"; }), first);
   EXPECT_FALSE(fs::exists(first));
-  const fs::path second = next_folder([](const fs::path& folder) { fs::permissions(folder, fs::perms::all); });
+  const fs::path second = next_directory([](const fs::path& directory) { fs::permissions(directory, fs::perms::all); });
   EXPECT_NE(second, first);
   EXPECT_FALSE(fs::exists(second));
-  const fs::path third = next_folder([](const fs::path& folder) {
-    fs::rename(folder, folder.string() + "-moved");
-    fs::create_directory(folder);
+  const fs::path third = next_directory([](const fs::path& directory) {
+    fs::rename(directory, directory.string() + "-moved");
+    fs::create_directory(directory);
   });
-  EXPECT_NE(next_folder([](const fs::path&) {}), third);
+  EXPECT_NE(next_directory([](const fs::path&) {}), third);
   fs::remove_all(third);
   fs::remove_all(third.string() + "-moved");
 }
@@ -254,15 +254,15 @@ TEST(StagedFile, HasTheNameAndTheInodeOfTheOneBefore) {
   EXPECT_TRUE(stage("z", ".safetensors", nothing).first.string().ends_with(".safetensors"));
 }
 
-TEST(ScratchFolder, SurvivesAFullStderr) {
+TEST(ScratchDirectory, SurvivesAFullStderr) {
   const int before = ::dup(STDERR_FILENO);
   const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
   ASSERT_GE(before, 0);
   ASSERT_GE(full, 0);
   ::dup2(full, STDERR_FILENO);
   {
-    const ScratchFolder folder;
-    fs::remove(folder.path());  // which the folder will tell
+    const ScratchDirectory directory;
+    fs::remove(directory.path());  // which the directory will tell
   }
   ::dup2(before, STDERR_FILENO);
   ::close(before);

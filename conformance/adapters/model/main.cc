@@ -1,4 +1,5 @@
-// The model as an adapter (conformance/PROTOCOL.md): a second implementation for the suite to judge.
+// The models as an adapter (conformance/PROTOCOL.md): a second implementation for the suite to judge. A file whose name
+// ends in .safetensors is of that format.
 // With --without RULE it skips the checks of that rule. The suite must catch each such reader. Any failure other than
 // that of the file is no answer: a line on stderr and a status above 2.
 #include <fmt/format.h>
@@ -8,18 +9,26 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <stdexcept>
 
 #include "model/model.h"
 #include "model/tables.h"
 #include "model/text.h"
+#include "safetensors_model/describe.h"
 
 namespace tzmark::conformance::model {
 namespace {
 
 constexpr int kRejectedStatus = 1;
 constexpr int kNoAnswerStatus = 3;
+
+// What the command line says of all questions.
+struct Reader {
+  std::set<std::string> without;
+  safetensors::Profile profile = safetensors::Profile::kSpec;
+};
 
 struct Question {
   std::string command;
@@ -42,6 +51,7 @@ std::string content_of(const std::string& path) {
 Json capabilities(const std::set<std::string>& without) {
   Json names = Json::array();
   for (const Layout& layout : layouts()) names.push_back(layout.name);
+  names.push_back("safetensors");
   std::string name = "tzmark model";
   for (const std::string& rule : without) name += (rule == *without.begin() ? " without " : ", ") + rule;
   return {{"protocol", 1},
@@ -52,13 +62,16 @@ Json capabilities(const std::set<std::string>& without) {
 }
 
 // One member: what the answer is.
-Json answer(const Question& question, const std::set<std::string>& without) {
-  if (question.command == "capabilities") return {{"capabilities", capabilities(without)}};
+Json answer(const Question& question, const Reader& reader) {
+  if (question.command == "capabilities") return {{"capabilities", capabilities(reader.without)}};
   if (question.command != "decode" && question.command != "verify") {
     return {{"unsupported", "the model does not know " + question.command}};
   }
   const std::string content = content_of(question.file);
-  const Description description = describe(std::as_bytes(std::span(content)), question.secret, without);
+  const auto bytes = std::as_bytes(std::span(content));
+  const Description description = question.file.ends_with(".safetensors")
+                                      ? safetensors::describe(bytes, reader.profile, reader.without)
+                                      : describe(bytes, question.secret, reader.without);
   const bool verifies = question.command == "verify";
   const auto defect =
       std::find_if(description.defects.begin(), description.defects.end(), verifies ? refuses_verify : refuses_decode);
@@ -71,21 +84,21 @@ Json answer(const Question& question, const std::set<std::string>& without) {
   return verifies ? Json{{"verified", true}} : Json{{"decoded", description.document}};
 }
 
-int answer_once(const Question& question, const std::set<std::string>& without) {
-  const Json reply = answer(question, without);
+int answer_once(const Question& question, const Reader& reader) {
+  const Json reply = answer(question, reader);
   const bool bare = reply.contains("capabilities") || reply.contains("decoded");
   print(bare ? reply.front() : reply);
   return reply.contains("rejected") ? kRejectedStatus : 0;
 }
 
-int serve(const std::set<std::string>& without) {
+int serve(const Reader& reader) {
   for (std::string line; std::getline(std::cin, line);) {
     const Json request = Json::parse(line);
     Question question{request.at("command"), request.value("file", ""), {}};
     if (request.contains("key_hex")) question.secret.key = key_of_hex(request["key_hex"]);
     if (request.contains("passphrase")) question.secret.passphrase = request["passphrase"];
     Json reply = {{"id", request.at("id")}};
-    reply.update(answer(question, without));
+    reply.update(answer(question, reader));
     print(reply);
   }
   return 0;
@@ -93,17 +106,21 @@ int serve(const std::set<std::string>& without) {
 
 // An unknown id would silently skip nothing.
 std::string check_rule(const std::string& text) {
-  const bool right = text.size() == 11 && text.starts_with("TZR-") && text[7] == '-';
-  return right ? "" : text + " is not the id of a rule, such as TZR-HDR-003";
+  const bool right = (text.size() == 11 && text.starts_with("TZR-") && text[7] == '-') ||
+                     (text.size() == 6 && text.starts_with("ST-"));
+  return right ? "" : text + " is not the id of a rule, such as TZR-HDR-003 or ST-014";
 }
 
 int run(int argc, char** argv) {
   CLI::App app("The tzmark model as an adapter of the conformance suite.", "tzmark-adapter-model");
-  std::set<std::string> without;
+  Reader reader;
   std::optional<std::string> key_file;
   std::optional<std::string> passphrase_file;
   Question question;
-  app.add_option("--without", without, "skip the checks of this rule")
+  app.add_option("--profile", reader.profile, "of safetensors files: spec or library")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, safetensors::Profile>{
+          {"spec", safetensors::Profile::kSpec}, {"library", safetensors::Profile::kLibrary}}));
+  app.add_option("--without", reader.without, "skip the checks of this rule")
       ->type_name("RULE")
       ->check(check_rule)
       ->expected(1)
@@ -123,10 +140,10 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kNoAnswerStatus;
   }
   question.command = app.get_subcommands().front()->get_name();
-  if (question.command == "serve") return serve(without);
+  if (question.command == "serve") return serve(reader);
   if (key_file) question.secret.key = key_of_hex(content_of(*key_file));
   if (passphrase_file) question.secret.passphrase = content_of(*passphrase_file);
-  return answer_once(question, without);
+  return answer_once(question, reader);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A folder that an implementation under test has written to; see folder_tree.h.
-#include "runner/folder_tree.h"
+// A directory that an implementation under test has written to; see directory_tree.h.
+#include "runner/directory_tree.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ constexpr std::uint64_t kSettledLeastBytes = 1 << 20;
 
 using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
 
-// Nothing if there is no such folder. A link to one is none.
+// Nothing if there is no such directory. A link to one is none.
 Listing open_listing(int parent, const char* name) {
   const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   Listing listing(fd < 0 ? nullptr : ::fdopendir(fd), &::closedir);
@@ -46,7 +46,7 @@ const char* next_name(DIR* listing) {
   return nullptr;
 }
 
-// The same, of a folder that may forbid its owner to list it: that is allowed again.
+// The same, of a directory that may forbid its owner to list it: that is allowed again.
 Listing open_forbidden_listing(int parent, const char* name) {
   Listing listing = open_listing(parent, name);
   if (listing || errno != EACCES) return listing;
@@ -54,23 +54,23 @@ Listing open_forbidden_listing(int parent, const char* name) {
   return open_listing(parent, name);
 }
 
-// Looks at what is in a listed folder, whose owner may have no right to do so: that is given back.
-bool look_at(int folder, const char* name, struct stat& status) {
-  if (::fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
-  if (errno != EACCES || ::fchmod(folder, S_IRWXU) != 0) return false;
-  return ::fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+// Looks at what is in a listed directory, whose owner may have no right to do so: that is given back.
+bool look_at(int directory, const char* name, struct stat& status) {
+  if (::fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
+  if (errno != EACCES || ::fchmod(directory, S_IRWXU) != 0) return false;
+  return ::fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 std::uint64_t disk_bytes(const struct stat& status) {
   return static_cast<std::uint64_t>(status.st_blocks) * kStatBlockBytes;
 }
 
-// Calls visit(folder, name, status) for what is in the folder and in folders below it, until it returns false. Returns
-// false where folders are nested deeper than kFolderDepthMax, or cannot be listed.
+// Calls visit(directory, name, status) for what is in the directory and in directories below it, until it returns
+// false. Returns false where directories are nested deeper than kDirectoryDepthMax, or cannot be listed.
 template <typename Visit>
-bool look_below(const std::filesystem::path& folder, Visit visit) {
+bool look_below(const std::filesystem::path& directory, Visit visit) {
   std::vector<Listing> open;
-  open.push_back(open_forbidden_listing(AT_FDCWD, folder.c_str()));
+  open.push_back(open_forbidden_listing(AT_FDCWD, directory.c_str()));
   if (!open.back() && errno == EACCES) return false;
   while (!open.empty()) {
     DIR* const listing = open.back().get();
@@ -86,7 +86,7 @@ bool look_below(const std::filesystem::path& folder, Visit visit) {
     }
     if (!visit(::dirfd(listing), name, status)) return true;
     if (!S_ISDIR(status.st_mode)) continue;
-    if (open.size() > kFolderDepthMax) return false;
+    if (open.size() > kDirectoryDepthMax) return false;
     open.push_back(open_forbidden_listing(::dirfd(listing), name));
     if (!open.back() && errno == EACCES) return false;
   }
@@ -95,17 +95,17 @@ bool look_below(const std::filesystem::path& folder, Visit visit) {
 
 }  // namespace
 
-std::uint64_t disk_bytes_below(const std::filesystem::path& folder, std::uint64_t enough_bytes) {
+std::uint64_t disk_bytes_below(const std::filesystem::path& directory, std::uint64_t enough_bytes) {
   std::uint64_t bytes = 0;
-  const bool whole = look_below(folder, [&](int, const char*, const struct stat& status) {
+  const bool whole = look_below(directory, [&](int, const char*, const struct stat& status) {
     bytes += std::max(kEntryLeastBytes, disk_bytes(status));
     return bytes <= enough_bytes;
   });
   return whole ? bytes : kTooDeep;
 }
 
-void settle_files_below(const std::filesystem::path& folder) {
-  look_below(folder, [](int parent, const char* name, const struct stat& status) {
+void settle_files_below(const std::filesystem::path& directory) {
+  look_below(directory, [](int parent, const char* name, const struct stat& status) {
     const auto size_bytes = static_cast<std::uint64_t>(status.st_size);
     if (!S_ISREG(status.st_mode) || size_bytes < kSettledLeastBytes || disk_bytes(status) >= size_bytes) return true;
     // Should another file have come in its place, opening it must not wait.

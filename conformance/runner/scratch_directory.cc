@@ -1,5 +1,5 @@
-// A folder for the files of one case; see scratch_folder.h.
-#include "runner/scratch_folder.h"
+// A directory for the files of one case; see scratch_directory.h.
+#include "runner/scratch_directory.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -14,9 +14,9 @@ namespace tzmark::conformance {
 namespace fs = std::filesystem;
 
 // What it throws is explained where the program ends.
-fs::path temporary_folder() { return fs::absolute(fs::temp_directory_path()); }
+fs::path temporary_directory() { return fs::absolute(fs::temp_directory_path()); }
 
-ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) {
+ScratchDirectory::ScratchDirectory(const std::optional<fs::path>& kept) {
   if (kept) {
     std::error_code error;
     fs::create_directories(*kept, error);
@@ -24,7 +24,7 @@ ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) {
     path_ = fs::canonical(*kept);
     return;
   }
-  const fs::path parent = temporary_folder();
+  const fs::path parent = temporary_directory();
   try {
     made_.emplace(parent, "tzmark-");
     path_ = made_->path();
@@ -33,7 +33,7 @@ ScratchFolder::ScratchFolder(const std::optional<fs::path>& kept) {
   }
 }
 
-bool ScratchFolder::holds_only(const fs::path& name) const {
+bool ScratchDirectory::holds_only(const fs::path& name) const {
   struct stat own {
   }, named{};
   if (!made_ || ::fstat(made_->get(), &own) != 0 || ::lstat(path_.c_str(), &named) != 0) return false;
@@ -44,7 +44,7 @@ bool ScratchFolder::holds_only(const fs::path& name) const {
   return entry.increment(error) == fs::directory_iterator() && !error;
 }
 
-ScratchFolder::~ScratchFolder() {
+ScratchDirectory::~ScratchDirectory() {
   if (!made_) return;
   try {
     made_->remove();
