@@ -140,10 +140,10 @@ def output(files: list[Path], with_figures: bool = True) -> dict[str, bytes]:
         raise NotAResult(f"{names}: incomplete: {error!r}") from error
 
 
-def write(folder: Path, written: dict[str, bytes]) -> None:
+def write(directory: Path, written: dict[str, bytes]) -> None:
     """Writes the page last, so that it exists only with the files that it refers to."""
     order = sorted(written, key=lambda name: name == "index.html")
-    output_file.write_folder(folder, {name: written[name] for name in order})
+    output_file.write_directory(directory, {name: written[name] for name in order})
 
 
 def arguments() -> argparse.Namespace:

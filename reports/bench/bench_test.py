@@ -107,8 +107,8 @@ class BenchTest(ReportTestCase):
 
 
 def page_of(document: Json) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "result.json")
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "result.json")
         file.write_text(json.dumps(document))
         return report.output([file], False)["index.html"].decode()
 
@@ -683,7 +683,12 @@ class Page(BenchTest):
     def test_what_is_done_as_fio_is_no_raw_path(self) -> None:
         random = Random(1)
         raw = samples.result(random, "read", "direct", "direct", 1e9, subject="raw")
-        as_fio = {**raw, "id": "raw read gpt2 as-fio direct", "memory": "sink"}
+        as_fio = {
+            **raw,
+            "id": "raw read gpt2 as-fio direct",
+            "detail": "as-fio",
+            "memory": "sink",
+        }
         here = run({**samples.empty(), "results": [as_fio, raw]})
         self.assertEqual(here.of(panel("read-device"), "gpt2", "raw"), [raw])
 
@@ -804,7 +809,7 @@ class Files(BenchTest):
         self.assertIn("sha256 avx512, encryption avx2", page_of(document))
 
     def test_figures_lie_beside_the_page(self) -> None:
-        output = self.folder / "new" / "folder"
+        output = self.directory / "new" / "directory"
         done = self.run_bench(*self.written((small(),)), "-o", output)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = {file.name for file in output.iterdir()}
@@ -839,7 +844,7 @@ class Files(BenchTest):
 
     def test_same_bytes(self) -> None:
         files = self.written((samples.in_memory(),))
-        outputs = [self.folder / name for name in ("one", "two")]
+        outputs = [self.directory / name for name in ("one", "two")]
         for output in outputs:
             # Another order of sets and dictionaries by hash must not show.
             seed = "1" if output.name == "one" else "2"
@@ -891,16 +896,16 @@ class Refusals(BenchTest):
                 self.page(document)
 
     def test_statuses(self) -> None:
-        good = self.folder / "good.json"
+        good = self.directory / "good.json"
         good.write_text(json.dumps(samples.empty()))
-        bad = self.folder / "bad.json"
+        bad = self.directory / "bad.json"
         bad.write_text("{}")
-        output = self.folder / "out"
+        output = self.directory / "out"
         for arguments, status in (
             ((), 2),
             ((good,), 2),
             ((bad, "-o", output), 3),
-            ((self.folder / "absent.json", "-o", output), 3),
+            ((self.directory / "absent.json", "-o", output), 3),
             ((good, "-o", bad), 3),
         ):
             done = self.run_bench(*arguments)
@@ -911,14 +916,14 @@ class Refusals(BenchTest):
 
     def test_a_file_of_settings_beside_changes_nothing(self) -> None:
         good = self.written((small(),))
-        other = self.folder / "other"
+        other = self.directory / "other"
         other.mkdir()
         (other / "matplotlibrc").write_text(
             "text.usetex: True\npath.sketch: 5, 100, 2\nfont.weight: bold\n"
         )
         pages = []
-        for number, current in enumerate((self.folder, other)):
-            output = self.folder / f"out-{number}"
+        for number, current in enumerate((self.directory, other)):
+            output = self.directory / f"out-{number}"
             done = subprocess.run(
                 [*REPORT, *good, "-o", output],
                 cwd=current,
@@ -935,11 +940,11 @@ class Refusals(BenchTest):
     def test_without_libraries(self) -> None:
         good = self.written((samples.empty(),))
         for name in ("jinja2", "matplotlib"):
-            shadow = self.folder / name
+            shadow = self.directory / name
             shadow.mkdir()
             (shadow / f"{name}.py").write_text(f"raise ImportError('No module {name}')")
             done = self.run_bench(
-                *good, "-o", self.folder / "out", PYTHONPATH=str(shadow)
+                *good, "-o", self.directory / "out", PYTHONPATH=str(shadow)
             )
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn(f"python3-{name}", done.stderr)
@@ -948,13 +953,16 @@ class Refusals(BenchTest):
 class Script(BenchTest):
     def test_takes_files_from_where_it_is_called(self) -> None:
         script = REPORTS.parent / "scripts" / "report"
-        (self.folder / "result.json").write_text(json.dumps(samples.empty()))
+        (self.directory / "result.json").write_text(json.dumps(samples.empty()))
         for arguments, status in ((("result.json", "-o", "page"), 0), ((), 2)):
             done = subprocess.run(
-                [script, *arguments], cwd=self.folder, capture_output=True, check=False
+                [script, *arguments],
+                cwd=self.directory,
+                capture_output=True,
+                check=False,
             )
             self.assertEqual(done.returncode, status, done.stderr)
-        self.assertTrue((self.folder / "page" / "index.html").is_file())
+        self.assertTrue((self.directory / "page" / "index.html").is_file())
 
 
 if __name__ == "__main__":

@@ -221,7 +221,7 @@ class Run:
 
 def as_fio(result: Json) -> bool:
     """Whether these are raw transfers as fio makes them, which are compared with fio alone."""
-    return result["subject"] == "raw" and "as-fio" in result["id"].split()
+    return result["subject"] == "raw" and result["detail"] == "as-fio"
 
 
 def usual_memory(results: Iterable[Json]) -> list[Json]:

@@ -41,10 +41,10 @@ def write(path: Path | str, content: str | bytes) -> None:
             os.close(directory)
 
 
-def write_folder(folder: Path | str, files: dict[str, bytes]) -> None:
+def write_directory(path: Path | str, files: dict[str, bytes]) -> None:
     """Makes a directory if there is none, and writes files in it, in their order. Throws OSError with the name."""
-    os.makedirs(folder, exist_ok=True)
-    name = os.fspath(folder)
+    os.makedirs(path, exist_ok=True)
+    name = os.fspath(path)
     with _named(name):
         directory = _open_directory(name)
     try:

@@ -20,9 +20,9 @@ class OutputFile(unittest.TestCase):
     def setUp(self) -> None:
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
-        self.out = self.folder / "out"
-        self.secret = self.folder / "secret"
+        self.directory = Path(scratch.name)
+        self.out = self.directory / "out"
+        self.secret = self.directory / "secret"
         self.secret.write_text("secret")
         self.addCleanup(os.umask, os.umask(0o022))
 
@@ -30,7 +30,7 @@ class OutputFile(unittest.TestCase):
         with self.assertRaises(OSError) as raised:
             output_file.write(self.out, "new")
         self.assertEqual(raised.exception.filename, str(self.out))
-        self.assertEqual(list(self.folder.glob(".tzmark*")), [])
+        self.assertEqual(list(self.directory.glob(".tzmark*")), [])
         return str(raised.exception)
 
     def test_creates_and_replaces(self) -> None:
@@ -42,7 +42,7 @@ class OutputFile(unittest.TestCase):
             self.assertEqual(stat.S_IMODE(self.out.stat().st_mode), mode)
         self.assertEqual(self.out.read_text(), "again")
         self.assertEqual(
-            {path.name for path in self.folder.iterdir()}, {"out", "secret"}
+            {path.name for path in self.directory.iterdir()}, {"out", "secret"}
         )
 
     def test_replaces_a_link(self) -> None:
@@ -54,7 +54,7 @@ class OutputFile(unittest.TestCase):
         os.link(self.secret, self.out)
         output_file.write(self.out, "new")
         self.assertEqual(self.secret.read_text(), "secret")
-        self.assertFalse((self.folder / "nothing").exists())
+        self.assertFalse((self.directory / "nothing").exists())
 
     def test_refuses_what_is_no_file(self) -> None:
         self.out.mkdir()
@@ -70,7 +70,7 @@ class OutputFile(unittest.TestCase):
         with socket.socket(socket.AF_UNIX) as one:
             one.bind(str(self.out))
             self.assertIn("neither a file", self.refusal())
-        self.out = self.folder / "none" / "out"
+        self.out = self.directory / "none" / "out"
         self.assertIn("No such file", self.refusal())
 
     def test_devices_and_descriptors(self) -> None:
@@ -107,12 +107,12 @@ class OutputFile(unittest.TestCase):
                 self.assertIn("broken", self.refusal())
         self.assertEqual(self.out.read_text(), "old")
 
-    def test_folder(self) -> None:
-        new = self.folder / "a/b"
-        output_file.write_folder(new, {"one": b"1", "two": b"2"})
+    def test_directory(self) -> None:
+        new = self.directory / "a/b"
+        output_file.write_directory(new, {"one": b"1", "two": b"2"})
         (new / "one").unlink()
         (new / "one").symlink_to(self.secret)
-        output_file.write_folder(new, {"one": b"3"})
+        output_file.write_directory(new, {"one": b"3"})
         self.assertEqual((new / "one").read_text(), "3")
         self.assertEqual((new / "two").read_text(), "2")
         self.assertEqual(self.secret.read_text(), "secret")

@@ -39,8 +39,8 @@ def schema(kind: str) -> Json:
 
 
 def page_of(document: object) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "comparison.json")
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "comparison.json")
         text = document if isinstance(document, str) else json.dumps(document)
         file.write_text(text, encoding="utf-8")
         return report.output([file], False)["index.html"].decode()
@@ -332,10 +332,10 @@ class Files(ReportTestCase):
     def test_same_bytes(self) -> None:
         outputs = []
         for made in (samples.hard, samples.against):
-            file = self.folder / "comparison.json"
+            file = self.directory / "comparison.json"
             file.write_text(json.dumps(made()))
             for seed in ("1", "2"):
-                output = self.folder / made.__name__ / seed
+                output = self.directory / made.__name__ / seed
                 done = self.report(file, "-o", output, PYTHONHASHSEED=seed)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 outputs.append({one.name: one.read_bytes() for one in output.iterdir()})
@@ -401,14 +401,14 @@ class Files(ReportTestCase):
                 self.assertLess(len(said), 400)
 
     def test_statuses(self) -> None:
-        good, bad = self.folder / "good.json", self.folder / "bad.json"
+        good, bad = self.directory / "good.json", self.directory / "bad.json"
         good.write_text(json.dumps(samples.three()))
         bad.write_text(json.dumps(samples.document([])))
-        output = self.folder / "out"
+        output = self.directory / "out"
         for arguments, words in (
             ((bad,), "the comparison has no rows"),
             ((good, good), "rendered by itself"),
-            ((self.folder / "absent",), "No such file"),
+            ((self.directory / "absent",), "No such file"),
         ):
             done = self.report(*arguments, "-o", output)
             self.assertEqual(done.returncode, 3, done.stderr)

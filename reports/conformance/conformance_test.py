@@ -44,7 +44,7 @@ class RenderTest(ReportTestCase):
     def run_render(
         self, command: str, *documents: object, **environment: str
     ) -> tuple[subprocess.CompletedProcess[str], Path]:
-        output = self.folder / "output"
+        output = self.directory / "output"
         output.unlink(missing_ok=True)
         run = self.run_command(
             [*RENDER, command, *self.written(documents), "-o", output],
@@ -528,19 +528,19 @@ class Matrix(RenderTest):
         ]
         self.assertEqual(self.page(self.matrix(*results)), self.page(*results))
 
-    def test_paths_are_told_from_a_folder(self) -> None:
+    def test_paths_are_told_from_a_directory(self) -> None:
         result = sample.result(sample.every_kind())
-        result["adapter"]["argv"] = [f"{self.folder.resolve()}/bin/node"]
+        result["adapter"]["argv"] = [f"{self.directory.resolve()}/bin/node"]
         for command in ("conformance", "matrix"):
             self.assertIn("bin/node", self.rendered(command, result))
-            file, output = self.folder / "0.json", self.folder / "output"
+            file, output = self.directory / "0.json", self.directory / "output"
             subprocess.run(
-                [*RENDER, command, file, "-o", output, "--relative-to", self.folder],
+                [*RENDER, command, file, "-o", output, "--relative-to", self.directory],
                 check=True,
             )
             text = output.read_text()
             self.assertIn("bin/node", text)
-            self.assertNotIn(str(self.folder), text)
+            self.assertNotIn(str(self.directory), text)
 
     def test_nine_implementations_stay_small(self) -> None:
         """As many cases as the corpus has, of which half fail somewhere, and a tenth in their own words."""
@@ -604,12 +604,12 @@ class OnAPhone(RenderTest):
         for case in cases:
             case["features"] = [f"feature-{case['id'][-1]}"]
         page = json.dumps(self.page(sample.result(cases))).replace("</", "<\\/")
-        file = self.folder / "phone.html"
+        file = self.directory / "phone.html"
         file.write_text(IN_A_PHONE.replace("PAGE", page))
         run = subprocess.run(
             [
                 *("chromium", "--headless=new", "--no-sandbox", "--disable-gpu"),
-                *(f"--user-data-dir={self.folder}/profile", "--dump-dom"),
+                *(f"--user-data-dir={self.directory}/profile", "--dump-dom"),
                 *("--virtual-time-budget=5000", file.as_uri()),
             ],
             capture_output=True,
@@ -679,10 +679,10 @@ class Refusals(RenderTest):
         self.refused("matrix", matrix)
 
     def test_files_that_cannot_be_read_or_written(self) -> None:
-        file = self.folder / "result.json"
+        file = self.directory / "result.json"
         for source, output in (
-            (self.folder / "absent.json", self.folder / "page.html"),
-            (file, self.folder / "absent" / "page.html"),
+            (self.directory / "absent.json", self.directory / "page.html"),
+            (file, self.directory / "absent" / "page.html"),
         ):
             file.write_text(json.dumps(sample.result(sample.every_kind())))
             run = subprocess.run(
@@ -697,12 +697,14 @@ class Refusals(RenderTest):
         self.assertEqual(self.run_render("page", {})[0].returncode, 2)
 
     def test_without_jinja(self) -> None:
-        (self.folder / "jinja2.py").write_text("raise ImportError('No module jinja2')")
+        (self.directory / "jinja2.py").write_text(
+            "raise ImportError('No module jinja2')"
+        )
         result = sample.result(sample.every_kind())
-        run, _ = self.run_render("conformance", result, PYTHONPATH=str(self.folder))
+        run, _ = self.run_render("conformance", result, PYTHONPATH=str(self.directory))
         self.assertEqual(run.returncode, 4)
         self.assertIn("python3-jinja2", run.stderr)
-        run, _ = self.run_render("matrix", result, PYTHONPATH=str(self.folder))
+        run, _ = self.run_render("matrix", result, PYTHONPATH=str(self.directory))
         self.assertEqual(run.returncode, 0, "a merged document needs no template")
 
 

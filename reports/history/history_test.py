@@ -84,16 +84,16 @@ class HistoryTest(ReportTestCase):
         return self.run_command([*HISTORY, *arguments], **environment)
 
     def saved(self, documents: list[Json]) -> Path:
-        folder = self.folder / f"history-{len(list(self.folder.iterdir()))}"
-        samples.write(folder, documents)
-        return folder
+        directory = self.directory / f"history-{len(list(self.directory.iterdir()))}"
+        samples.write(directory, documents)
+        return directory
 
     def analysis(
         self, documents: list[Json] | Path, *arguments: object, status: int = 0
     ) -> Json:
         """Returns the JSON document of a run with this exit status."""
         where = documents if isinstance(documents, Path) else self.saved(documents)
-        output = self.folder / "analysis"
+        output = self.directory / "analysis"
         words = [str(where), "--json", str(output), *map(str, arguments)]
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             # In this process, as importing SciPy takes longer than the analysis.
@@ -363,7 +363,7 @@ class Attribution(HistoryTest):
         )
 
     def test_only_the_raw_path_of_the_same_group_counts(self) -> None:
-        """As in results of checks: the id of each result ends with its group."""
+        """As in results of checks, each of which has a group."""
         documents = steady(20)
         for document in documents:
             once = document["results"]
@@ -371,6 +371,7 @@ class Attribution(HistoryTest):
             for group in ("paths", "steps"):
                 for result in copy.deepcopy(once):
                     result["id"] += f" for {group}"
+                    result["group"] = group
                     document["results"].append(result)
             document["results"] = [
                 result
@@ -394,6 +395,7 @@ class Attribution(HistoryTest):
             added = copy.deepcopy(document["results"])
             for result in added:
                 result["id"] = result["id"].replace("gpt2", "gpt2 as-fio")
+                result["detail"] = "as-fio"
                 samples.scale(result, 3)
             raw = [one for one in added if one["subject"] == "raw"]
             document["results"] += raw
@@ -408,7 +410,7 @@ class Attribution(HistoryTest):
             document["results"] = [
                 one
                 for one in document["results"]
-                if one["subject"] == "codec" or "as-fio" in one["id"]
+                if one["subject"] == "codec" or one["detail"] == "as-fio"
             ]
         self.assertEqual(set(self.references(documents).values()), {None})
 
@@ -521,15 +523,15 @@ class Separation(HistoryTest):
         documents = changed(steady(40), 20, "codec raw ceiling", 0.8)
         for document in documents[20:]:
             document["machine"]["kernel"] = "7.0.1"
-        folder = self.saved(documents)
-        analysis = self.analysis(folder)
+        directory = self.saved(documents)
+        analysis = self.analysis(directory)
         self.assertEqual(
             [each["results"] for each in analysis["environments"]], [20, 20]
         )
         self.assertEqual(analysis["environments"][1]["differs_in"], ["kernel"])
         self.assertEqual(len(analysis["series"]), 16)
         self.assertEqual(sum(len(each["changes"]) for each in analysis["series"]), 0)
-        output = self.run_history(folder).stdout
+        output = self.run_history(directory).stdout
         self.assertIn(
             "environment B, 20 results: separate series, as these facts differ: kernel;",
             output,
@@ -579,16 +581,16 @@ class Separation(HistoryTest):
             document["results"] = [
                 result for result in document["results"] if result["op"] == "read"
             ]
-        folder = self.saved(documents)
-        output = self.run_history(folder).stdout
+        directory = self.saved(documents)
+        output = self.run_history(directory).stdout
         self.assertIn(
             "note: codec write gpt2 pwrite: durable rate over raw path: not in the newest",
             output,
         )
 
     def test_few_results_are_told(self) -> None:
-        folder = self.saved(steady(7))
-        done = self.run_history(folder)
+        directory = self.saved(steady(7))
+        done = self.run_history(directory)
         self.assertEqual(done.returncode, 0)
         self.assertIn("not analysed: 7 of at least 8 results", done.stdout)
         self.assertIn("\nno change points\n", done.stdout)
@@ -605,16 +607,16 @@ class Table(HistoryTest):
 class Files(HistoryTest):
     def test_the_start_time_orders(self) -> None:
         """Neither names nor modification times do."""
-        folder = self.saved(planted())
-        for number, path in enumerate(sorted(folder.iterdir())):
+        directory = self.saved(planted())
+        for number, path in enumerate(sorted(directory.iterdir())):
             os.utime(path, (number, number))
-        times = [each["started_at"] for each in self.analysis(folder)["results"]]
+        times = [each["started_at"] for each in self.analysis(directory)["results"]]
         self.assertEqual(times, sorted(times))
         self.assertEqual(len(set(times)), samples.RESULTS)
 
     def test_each_unusable_file_has_one_line(self) -> None:
         documents = planted()
-        folder = self.saved(documents)
+        directory = self.saved(documents)
         newer = {**documents[0], "schema_version": 99}
         incomplete = {**documents[1], "elapsed_ns": 1, "machine": {}}
         negative = copy.deepcopy({**documents[2], "elapsed_ns": 2})
@@ -636,17 +638,17 @@ class Files(HistoryTest):
             "list.json": "[]",
         }
         for name, text in fine.items():
-            (folder / name).write_text(text)
-        (folder / "directory.json").mkdir()
-        os.mkfifo(folder / "fifo.json")
-        (folder / "notes.txt").write_text("not read")
-        done = self.run_history(folder)
+            (directory / name).write_text(text)
+        (directory / "directory.json").mkdir()
+        os.mkfifo(directory / "fifo.json")
+        (directory / "notes.txt").write_text("not read")
+        done = self.run_history(directory)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), len(fine) + 2)
         for name, text in errors.items():
-            (folder / name).write_text(text)
-        (folder / "latin.json").write_bytes(b'"\xff"')
-        done = self.run_history(folder)
+            (directory / name).write_text(text)
+        (directory / "latin.json").write_bytes(b'"\xff"')
+        done = self.run_history(directory)
         self.assertEqual(done.returncode, 3, done.stderr)
         lines = done.stderr.splitlines()
         self.assertEqual(len(lines), len(fine) + 2 + len(errors) + 1)
@@ -657,12 +659,12 @@ class Files(HistoryTest):
         self.assertRegex(done.stderr, r"copy\.json: the same run as \w+\.json")
         # All others are analysed, and a regression has precedence.
         self.assertIn("the code's", done.stdout)
-        self.assertEqual(self.run_history(folder, "--last", 45).returncode, 1)
+        self.assertEqual(self.run_history(directory, "--last", 45).returncode, 1)
 
     def test_any_value_may_be_unexpected(self) -> None:
         """A damaged file has one line and the others are analysed, whatever it has in place of which value."""
-        folder = self.saved(steady(12))
-        whole = json.loads((folder / "00000000.json").read_text())
+        directory = self.saved(steady(12))
+        whole = json.loads((directory / "00000000.json").read_text())
         huge, nan = 10**400, float("nan")
         odd = (huge, -huge, nan, -1, 0, None, True, "x", "\ud800", [], [[]], {}, 1e308)
         places = (
@@ -707,16 +709,16 @@ class Files(HistoryTest):
                     at = at[parent]
                 at[name] = value
                 file = f"odd{written:03}.json"
-                (folder / file).write_text(json.dumps(made))
+                (directory / file).write_text(json.dumps(made))
                 if name in ("memory_bytes", "kernel", "id", "subject", "median"):
                     damaged[file] = f"{place}: {value!r}"
                 written += 1
         done = self.run_history(
-            folder,
+            directory,
             "--json",
-            self.folder / "analysis",
+            self.directory / "analysis",
             "--html",
-            self.folder / "page",
+            self.directory / "page",
         )
         self.assertEqual(done.returncode, 3, done.stderr[-2000:])
         lines = done.stderr.splitlines()
@@ -733,30 +735,30 @@ class Files(HistoryTest):
             ],
         )
         self.assertEqual({line[:8] for line in lines}, {"tzmark: "})
-        made = json.loads((self.folder / "analysis").read_text())
+        made = json.loads((self.directory / "analysis").read_text())
         self.assertEqual(len(made["results"]), 12 + written - len(lines))
 
     def test_an_error_of_the_program_is_no_regression(self) -> None:
-        folder = self.saved(steady(8))
-        hidden = self.folder / "hidden"
+        directory = self.saved(steady(8))
+        hidden = self.directory / "hidden"
         hidden.mkdir()
         (hidden / "otava").mkdir()
         (hidden / "otava/__init__.py").write_text("")
         (hidden / "otava/analysis.py").write_text("raise ArithmeticError('a\\nb')")
-        done = self.run_history(folder, PYTHONPATH=str(hidden))
+        done = self.run_history(directory, PYTHONPATH=str(hidden))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertRegex(done.stderr, "^tzmark: .*ArithmeticError")
 
     def test_outputs_never_replace_results(self) -> None:
-        folder = self.saved(steady(8))
-        one = folder / "00000000.json"
-        kept = {path: path.read_bytes() for path in folder.iterdir()}
-        link, hard = self.folder / "link", self.folder / "hard"
+        directory = self.saved(steady(8))
+        one = directory / "00000000.json"
+        kept = {path: path.read_bytes() for path in directory.iterdir()}
+        link, hard = self.directory / "link", self.directory / "hard"
         link.symlink_to(one)
         os.link(one, hard)
-        new = self.folder / "new"
-        (self.folder / "dangling").symlink_to(new)
+        new = self.directory / "new"
+        (self.directory / "dangling").symlink_to(new)
         for arguments in (
             ("--json", one),
             ("--html", one),
@@ -764,29 +766,31 @@ class Files(HistoryTest):
             ("--html", hard),
             ("--json", new, "--html", one),
             ("--json", new, "--html", new),
-            ("--json", new, "--html", folder / "../new"),
-            ("--json", new, "--html", self.folder / "dangling"),
+            ("--json", new, "--html", directory / "../new"),
+            ("--json", new, "--html", self.directory / "dangling"),
         ):
-            done = self.run_history(folder, *arguments)
+            done = self.run_history(directory, *arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertEqual(done.stdout, "")
             self.assertRegex(done.stderr, "^tzmark: error TZE-USE-001: --[^\n]*\n$")
             self.assertFalse(new.exists())
-        self.assertEqual({path: path.read_bytes() for path in folder.iterdir()}, kept)
+        self.assertEqual(
+            {path: path.read_bytes() for path in directory.iterdir()}, kept
+        )
 
     def test_outputs_are_replaced_at_once(self) -> None:
-        folder = self.saved(steady(8))
-        target, link = self.folder / "target", self.folder / "link"
-        self.run_history(folder, "--json", target)
+        directory = self.saved(steady(8))
+        target, link = self.directory / "target", self.directory / "link"
+        self.run_history(directory, "--json", target)
         umask = os.umask(0)
         os.umask(umask)
         self.assertEqual(target.stat().st_mode & 0o7777, 0o666 & ~umask)
         target.write_text("old")
         target.chmod(0o640)
-        other = self.folder / "other"
+        other = self.directory / "other"
         os.link(target, other)
         for _ in range(2):
-            done = self.run_history(folder, "--json", target)
+            done = self.run_history(directory, "--json", target)
             self.assertEqual(done.returncode, 0, done.stderr)
         # The old file was not written to.
         self.assertEqual(other.read_text(), "old")
@@ -794,40 +798,40 @@ class Files(HistoryTest):
         json.loads(target.read_text())
         # Nor is what a link leads to, which others may have put there.
         link.symlink_to(other)
-        done = self.run_history(folder, "--json", link)
+        done = self.run_history(directory, "--json", link)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(other.read_text(), "old")
         self.assertFalse(link.is_symlink())
-        self.assertEqual([p.name for p in self.folder.glob(".*")], [])
+        self.assertEqual([p.name for p in self.directory.glob(".*")], [])
         # What is not a file is written to.
-        done = self.run_history(folder, "--json", "/dev/null", "--html", "/dev/null")
+        done = self.run_history(directory, "--json", "/dev/null", "--html", "/dev/null")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(Path("/dev/null").is_char_device())
-        done = self.run_history(folder, "--json", "/dev/stdout")
+        done = self.run_history(directory, "--json", "/dev/stdout")
         self.assertIn('"schema_version": 1', done.stdout)
 
     def test_its_own_output_may_lie_beside_the_results(self) -> None:
-        folder = self.saved(planted())
+        directory = self.saved(planted())
         self.assertEqual(
-            self.run_history(folder, "--json", folder / "h.json").returncode, 0
+            self.run_history(directory, "--json", directory / "h.json").returncode, 0
         )
-        self.assertEqual(self.run_history(folder).returncode, 0)
-        again = self.run_history(folder, "--json", folder / "h.json")
+        self.assertEqual(self.run_history(directory).returncode, 0)
+        again = self.run_history(directory, "--json", directory / "h.json")
         self.assertEqual(again.returncode, 0)
 
     def test_environment_errors(self) -> None:
-        folder = self.saved(steady(8))
-        empty = self.folder / "empty"
+        directory = self.saved(steady(8))
+        empty = self.directory / "empty"
         empty.mkdir()
-        line_break = self.folder / "empty\nfolder"
+        line_break = self.directory / "empty\ndirectory"
         line_break.mkdir()
         for arguments in (
-            (self.folder / "missing",),
+            (self.directory / "missing",),
             (empty,),
-            (folder / "00000000.json",),
-            (folder, "--json", self.folder / "no/such/file"),
-            (folder, "--html", self.folder),
-            (self.folder / "a\nb",),
+            (directory / "00000000.json",),
+            (directory, "--json", self.directory / "no/such/file"),
+            (directory, "--html", self.directory),
+            (self.directory / "a\nb",),
             (line_break,),
         ):
             done = self.run_history(*arguments)
@@ -836,7 +840,7 @@ class Files(HistoryTest):
             self.assertRegex(done.stderr, "^tzmark: ")
         with open("/dev/full", "w") as full:
             status = subprocess.run(
-                [*HISTORY, folder], stdout=full, stderr=subprocess.DEVNULL
+                [*HISTORY, directory], stdout=full, stderr=subprocess.DEVNULL
             ).returncode
         self.assertEqual(status, 3)
 
@@ -857,17 +861,17 @@ class Files(HistoryTest):
 
     def test_a_missing_package_is_named(self) -> None:
         """Each is hidden by a module of its name that cannot be imported."""
-        folder = self.saved(steady(8))
-        page = self.folder / "page.html"
+        directory = self.saved(steady(8))
+        page = self.directory / "page.html"
         for name in ("numpy", "scipy", "otava", "jinja2", "matplotlib"):
-            hidden = self.folder / name
+            hidden = self.directory / name
             hidden.mkdir()
             text = (
                 f"raise ModuleNotFoundError('No module named {name}', name='{name}')\n"
             )
             (hidden / f"{name}.py").write_text(text)
             path = f"{hidden}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-            done = self.run_history(folder, "--html", page, PYTHONPATH=path)
+            done = self.run_history(directory, "--html", page, PYTHONPATH=path)
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertRegex(
                 done.stderr, f"^tzmark: No module named .?{name}.?; install"
@@ -877,10 +881,12 @@ class Files(HistoryTest):
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_hostile_names_stay_on_their_line(self) -> None:
-        folder = self.saved(steady(8))
-        (folder / "a\nb\x1b[2J.json").write_text("{")
-        os.rename(folder / "00000000.json", os.fsencode(folder) + b"/\xff\nx.json")
-        done = self.run_history(folder, "--html", self.folder / "page.html")
+        directory = self.saved(steady(8))
+        (directory / "a\nb\x1b[2J.json").write_text("{")
+        os.rename(
+            directory / "00000000.json", os.fsencode(directory) + b"/\xff\nx.json"
+        )
+        done = self.run_history(directory, "--html", self.directory / "page.html")
         self.assertEqual(done.returncode, 3)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertNotIn("\x1b", done.stderr + done.stdout)
@@ -903,10 +909,10 @@ class Command(HistoryTest):
         )
 
     def test_arguments_and_status_are_those_of_the_program(self) -> None:
-        folder = self.saved(planted())
-        expected = self.run_history(folder, "--last", 45)
+        directory = self.saved(planted())
+        expected = self.run_history(directory, "--last", 45)
         for program in ("bin/tzmark", "libexec/tzmark/tzmark-bench"):
-            done = self.run_program("history", folder, "--last", 45, program=program)
+            done = self.run_program("history", directory, "--last", 45, program=program)
             self.assertEqual((done.returncode, done.stdout), (1, expected.stdout))
             done = self.run_program("history", "--help", program=program)
             self.assertEqual(done.returncode, 0)
@@ -917,7 +923,9 @@ class Command(HistoryTest):
         self.assertEqual(self.run_program("history", "--nothing").returncode, 2)
 
     def test_no_python(self) -> None:
-        done = self.run_program("history", self.folder, python="/nonexistent/python3")
+        done = self.run_program(
+            "history", self.directory, python="/nonexistent/python3"
+        )
         self.assertEqual(done.returncode, 4)
         self.assertRegex(
             done.stderr, "^tzmark: .*/nonexistent/python3: .*TZMARK_PYTHON"
@@ -927,9 +935,9 @@ class Command(HistoryTest):
 
 class Page(HistoryTest):
     def page(self, documents: list[Json], *arguments: object) -> str:
-        output = self.folder / "page.html"
-        folder = self.saved(documents)
-        self.run_history(folder, "--html", output, *arguments)
+        output = self.directory / "page.html"
+        directory = self.saved(documents)
+        self.run_history(directory, "--html", output, *arguments)
         return output.read_text(encoding="utf-8")
 
     def test_is_one_whole_file(self) -> None:
@@ -989,8 +997,10 @@ class Samples(HistoryTest):
     def test_schema_is_strict(self) -> None:
         """Each object may lack none of its members and have no other."""
         whole = self.analysis(planted(), "--last", 45, status=1)
-        (self.folder / "history-0/cut.json").write_text("")
-        whole["skipped"] = self.analysis(self.folder / "history-0", status=3)["skipped"]
+        (self.directory / "history-0/cut.json").write_text("")
+        whole["skipped"] = self.analysis(self.directory / "history-0", status=3)[
+            "skipped"
+        ]
         whole["series"] = [one for one in whole["series"] if one["changes"]][:1]
         for member in ("results", "skipped"):
             whole[member] = whole[member][:1]

@@ -22,12 +22,18 @@ ANALYSIS_KIND = "history"
 STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 GIB = 1 << 30
 # The members that a codec result and the raw path with the same parameters have in common.
-PARAMETERS = ("op", "workload", "block_bytes", "queue_depth", "threads", "cache")
+PARAMETERS = (
+    "group",
+    "op",
+    "workload",
+    "block_bytes",
+    "queue_depth",
+    "threads",
+    "cache",
+)
 # How the names of ceilings begin that do not run the hash and cipher kernels of tzmark.
 MACHINE_CEILINGS = ("memcpy", "host-to-device", "gpu-memory", "device-", "path-")
 SUBJECTS = ("codec", "raw", "fio", "peer")
-# The end of an id that names the group of checks, in which subjects are measured in the same rounds.
-GROUP = re.compile(r" for (\S+)$")
 # Bytes a second. Products and quotients of rates between these are finite.
 RATE_MIN, RATE_MAX = 1e-6, 1e18
 
@@ -198,7 +204,8 @@ def _measurements(document: Json) -> Iterator[Measurement]:
     raw = {
         _parameters(result): result
         for result in document["results"]
-        if result["subject"] == "raw" and result["samples"] and _has_no_detail(result)
+        # Raw I/O with a detail is in the manner of another program, such as fio.
+        if result["subject"] == "raw" and result["samples"] and not result["detail"]
     }
     for result in document["results"]:
         if _text(result["subject"], "subject") not in SUBJECTS:
@@ -232,24 +239,11 @@ def _measurements(document: Json) -> Iterator[Measurement]:
 def _parameters(result: Json) -> tuple[object, ...]:
     # A read to the GPU through host memory is compared with a read into reused memory, as in the result itself.
     memory = "sink" if result["memory"] == "device" else result["memory"]
-    group = GROUP.search(result["id"])
     return (
-        group and group[1],
         result["io"]["actual"],
         memory,
         *(result[name] for name in PARAMETERS),
     )
-
-
-def _has_no_detail(result: Json) -> bool:
-    """Whether it is the raw path itself rather than, for example, raw I/O in the manner of fio.
-
-    Only the id has the detail: subject, operation, workload, detail if any, I/O path, and more.
-    """
-    words = result["id"].split(" ")
-    return words[:2] == ["raw", result["op"]] and words[3:4] == [
-        result["io"]["requested"]
-    ]
 
 
 def _rate(result: Json) -> tuple[str, float]:

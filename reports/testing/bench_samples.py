@@ -209,6 +209,8 @@ def result(
     made: Json = {
         "id": "",
         "subject": "codec",
+        "detail": None,
+        "group": None,
         "peer": None,
         "op": op,
         "io": {"requested": path, "actual": path},

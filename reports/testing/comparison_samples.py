@@ -163,6 +163,7 @@ def against() -> Json:
             "processes": 40 if ratio else 0,
             "laps": 120 if ratio else 0,
             "disturbed_laps": 2,
+            "failures": 0,
             "verdict": verdict,
             "why": why,
         }
@@ -197,10 +198,10 @@ def against() -> Json:
     }
 
 
-def main(folder: str) -> None:
-    Path(folder).mkdir()
+def main(directory: str) -> None:
+    Path(directory).mkdir()
     for made in (three, many, hard, against):
-        file = Path(folder, f"{made.__name__}.json")
+        file = Path(directory, f"{made.__name__}.json")
         file.write_text(json.dumps(made(), indent=1) + "\n")
 
 

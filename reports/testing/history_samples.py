@@ -111,14 +111,14 @@ def history(
     return made
 
 
-def write(folder: Path, documents: list[Json]) -> None:
+def write(directory: Path, documents: list[Json]) -> None:
     """Names the files so that neither names nor modification times are in the order of the runs."""
-    folder.mkdir()
+    directory.mkdir()
     names = [
         f"{0x9E3779B1 * number % (1 << 32):08x}" for number in range(len(documents))
     ]
     for name, document in zip(names, documents):
-        (folder / f"{name}.json").write_text(json.dumps(document))
+        (directory / f"{name}.json").write_text(json.dumps(document))
 
 
 def main() -> None:

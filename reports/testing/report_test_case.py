@@ -17,13 +17,13 @@ class ReportTestCase(unittest.TestCase):
     def setUp(self) -> None:
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
-        self.folder = Path(directory.name)
+        self.directory = Path(directory.name)
 
     def written(self, documents: Iterable[object]) -> list[Path]:
         """Writes each document to a file of its own; a string is the text of the file."""
         files = []
         for index, document in enumerate(documents):
-            files.append(self.folder / f"{index}.json")
+            files.append(self.directory / f"{index}.json")
             text = document if isinstance(document, str) else json.dumps(document)
             files[-1].write_text(text, encoding="utf-8")
         return files

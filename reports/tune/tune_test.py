@@ -606,7 +606,7 @@ class Page(BenchTest):
 
 class Files(BenchTest):
     def test_figures_lie_beside_the_page(self) -> None:
-        output = self.folder / "out"
+        output = self.directory / "out"
         done = self.run_bench(*self.written((samples.small(),)), "-o", output)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = {file.name for file in output.iterdir()}
@@ -634,7 +634,7 @@ class Files(BenchTest):
         files = self.written((samples.small(),))
         found = []
         for seed in ("1", "2"):
-            output = self.folder / seed
+            output = self.directory / seed
             done = self.run_bench(*files, "-o", output, PYTHONHASHSEED=seed)
             self.assertEqual(done.returncode, 0, done.stderr)
             found.append({file.name: file.read_bytes() for file in output.iterdir()})
@@ -689,16 +689,18 @@ class Refusals(BenchTest):
 
 class Script(BenchTest):
     def test_takes_a_result_of_tune(self) -> None:
-        (self.folder / "tune.json").write_text(json.dumps(samples.empty()))
+        (self.directory / "tune.json").write_text(json.dumps(samples.empty()))
         done = subprocess.run(
             [REPORTS.parent / "scripts" / "report", "tune.json", "-o", "page"],
-            cwd=self.folder,
+            cwd=self.directory,
             capture_output=True,
             text=True,
             check=False,
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("tzmark tune", (self.folder / "page" / "index.html").read_text())
+        self.assertIn(
+            "tzmark tune", (self.directory / "page" / "index.html").read_text()
+        )
 
 
 if __name__ == "__main__":

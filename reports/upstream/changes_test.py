@@ -28,10 +28,10 @@ def result(
 
 class Changes(unittest.TestCase):
     def run_on(self, *documents: Any) -> subprocess.CompletedProcess[str]:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             paths = []
             for number, document in enumerate(documents):
-                paths.append(Path(folder) / f"{number}.json")
+                paths.append(Path(directory) / f"{number}.json")
                 paths[-1].write_text(json.dumps(document))
             return subprocess.run(
                 [sys.executable, "-B", "-m", "upstream.changes", *paths],

@@ -93,11 +93,11 @@ class Findings(unittest.TestCase):
         self, groups: dict[str, Any], status: int = 0, matrix: dict[str, Any] = MATRIX
     ) -> str:
         """What the program writes, or what it says against it."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "matrix.json"
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "matrix.json"
             path.write_text(json.dumps(matrix))
             path.with_name("findings.json").write_text(json.dumps(groups))
-            out = Path(folder) / "FINDINGS.md"
+            out = Path(directory) / "FINDINGS.md"
             done = subprocess.run(
                 [*FINDINGS, path, "-o", out],
                 cwd=REPORTS,
@@ -109,13 +109,13 @@ class Findings(unittest.TestCase):
             return out.read_text() if status == 0 else done.stderr
 
     def test_a_fifo_without_a_writer_is_refused(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            fifo = Path(folder) / "matrix.json"
+        with tempfile.TemporaryDirectory() as directory:
+            fifo = Path(directory) / "matrix.json"
             os.mkfifo(fifo)
             report = (sys.executable, "-B", "report.py")
             for program in (FINDINGS, report):
                 done = subprocess.run(
-                    [*program, fifo, "-o", Path(folder) / "out"],
+                    [*program, fifo, "-o", Path(directory) / "out"],
                     cwd=REPORTS,
                     capture_output=True,
                     text=True,
@@ -203,8 +203,8 @@ class Findings(unittest.TestCase):
             self.assertEqual(findings.release_ranges(affected, releases), text)
 
     def test_committed_text_is_that_of_the_committed_results(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "FINDINGS.md"
+        with tempfile.TemporaryDirectory() as directory:
+            out = Path(directory) / "FINDINGS.md"
             matrix = COMMITTED / "matrix.json"
             subprocess.run([*FINDINGS, matrix, "-o", out], cwd=REPORTS, check=True)
             self.assertEqual(out.read_text(), (COMMITTED / "FINDINGS.md").read_text())

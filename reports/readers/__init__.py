@@ -1,0 +1,1 @@
+"""Compares readers of safetensors by their results of the conformance suite; not installed."""
