@@ -50,8 +50,29 @@ def read_results(path: Path) -> list[Result]:
     ]
 
 
+# How each sanitizer begins a report; the thread sanitizer goes on after one, and only the exit status says so.
+SANITIZER_REPORT = re.compile(
+    r"^(WARNING: ThreadSanitizer|==\d+==ERROR: \w+Sanitizer|\S+:\d+:\d+: runtime error:)"
+)
+
+
+def sanitizer_report(lines: list[str]) -> list[str]:
+    """Returns the first report of a sanitizer in these lines with the test it is of, and a summary of each other."""
+    test: list[str] = []
+    for number, line in enumerate(lines):
+        if line.startswith("[ RUN      ]"):
+            test = [line]
+        elif SANITIZER_REPORT.match(line):
+            end = number
+            while end < len(lines) and not lines[end].startswith("SUMMARY: "):
+                end += 1
+            rest = [text for text in lines[end:] if text.startswith("SUMMARY: ")]
+            return test + lines[number:end][: LINES_SHOWN - 10] + rest[:10]
+    return []
+
+
 def lines_that_matter(output: str) -> list[str]:
-    """Returns the output of GoogleTest tests that failed or never ended, or the end of that of other programs."""
+    """Returns the tests of GoogleTest that failed or never ended, else a sanitizer's report, else the last lines."""
     lines = output.strip().splitlines()
     shown: list[str] = []
     began: int | None = None
@@ -64,7 +85,7 @@ def lines_that_matter(output: str) -> list[str]:
             began = None
     if began is not None:
         shown = lines[began:][-LINES_SHOWN:] + shown
-    return shown[:LINES_SHOWN] or lines[-LINES_SHOWN:]
+    return shown[:LINES_SHOWN] or sanitizer_report(lines) or lines[-LINES_SHOWN:]
 
 
 # What GoogleTest prints of a skipped test, and what unittest does if it is verbose.

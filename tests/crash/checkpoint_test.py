@@ -164,7 +164,7 @@ class Faults:
             told = committed and any("not deleted: " in line for line in lines)
             require(
                 name in DISPENSABLE or told or self._is_of_writer(lines),
-                f"{name} fails and nobody minds",
+                f"{name} fails, and no line reports it",
             )
             require(10 in steps, "it says that all is well, and has not saved")
         else:

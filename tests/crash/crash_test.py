@@ -6,11 +6,11 @@ each of them, killed in its place. Random points: larger data, and SIGKILL at a 
 
 - a reader that does not recover refuses the file with TZE-ENV-007, or finds the old or the new content, all verified;
 - "tzmark edit --recover" succeeds;
-- after that the file has the old or the new content, verifies, and nothing else is left in its folder;
+- after that the file has the old or the new content, verifies, and nothing else is left in its directory;
 - where it is the old one, the same command succeeds.
 
-All of it on the file system of the build folder and on /dev/shm, where files grow by being copied. Further checks: the
-recovery itself is killed, the intent is damaged or cut, two processes change one file, the file is a link.
+All of it on the file system of the build directory and on /dev/shm, where files grow by being copied. Further checks:
+the recovery itself is killed, the intent is damaged or cut, two processes change one file, the file is a link.
 """
 
 from __future__ import annotations
@@ -186,17 +186,17 @@ def killed_at_random(
 
 
 def find_places(
-    tzmark: Tzmark, bases: Bases, folders: Mapping[str, Path]
+    tzmark: Tzmark, bases: Bases, directories: Mapping[str, Path]
 ) -> list[Place]:
     """The file systems to test on: one that inserts ranges and one that does not, as far as they are there."""
     places: list[Place] = []
-    for name, folder in folders.items():
-        place = Place(name, folder, inserts=True)
+    for name, directory in directories.items():
+        place = Place(name, directory, inserts=True)
         with place.copy_of(bases.files["small"]) as file:
             command = ("append", *bases.tensor(LONG_NAME, 1000), "--show-growth")
             growth = json.loads(tzmark.succeed(command, file))
         require(growth["growths"] == 2, f"it grew {growth['growths']} times")
-        place = Place(name, folder, inserts=growth["copied_bytes"] == 0)
+        place = Place(name, directory, inserts=growth["copied_bytes"] == 0)
         how = (
             "inserts ranges"
             if place.inserts
@@ -220,12 +220,14 @@ def check_library(tzmark: Tzmark) -> None:
     require("pwrite" in imported(tzmark.program), "nm lists nothing")
 
 
-def run(options: argparse.Namespace, folders: Mapping[str, Path], scratch: Path) -> int:
+def run(
+    options: argparse.Namespace, directories: Mapping[str, Path], scratch: Path
+) -> int:
     """Everything. Returns how many checks failed."""
     tzmark = Tzmark(options.tzmark, options.kill_at, scratch)
     check_library(tzmark)
     bases = Bases(tzmark, BUILD / "share/tzmark/corpus", scratch)
-    places = find_places(tzmark, bases, folders)
+    places = find_places(tzmark, bases, directories)
     failures = 0
 
     def report(name: str, said: object, wrong: Sequence[str]) -> None:
@@ -299,12 +301,12 @@ def main() -> int:
         here = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="tzmark-crash-", dir=BUILD)
         )
-        folders = {"build folder": Path(here) / "place"}
+        directories = {"build directory": Path(here) / "place"}
         scratch = Path(here) / "scratch"
-        for folder in (*folders.values(), scratch):
-            folder.mkdir()
+        for directory in (*directories.values(), scratch):
+            directory.mkdir()
         if os.access(MEMORY, os.W_OK):
-            folders[str(MEMORY)] = Path(
+            directories[str(MEMORY)] = Path(
                 stack.enter_context(
                     tempfile.TemporaryDirectory(prefix="tzmark-crash-", dir=MEMORY)
                 )
@@ -312,7 +314,7 @@ def main() -> int:
         else:
             print(f"skipped {MEMORY}: it is not there, or not writable")
         try:
-            failures = run(options, folders, scratch)
+            failures = run(options, directories, scratch)
         except Wrong as wrong:
             print(f"FAILED {wrong}")
             return 1

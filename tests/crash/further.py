@@ -54,7 +54,7 @@ def is_whole(intent: bytes) -> bool:
 def with_journal(subject: Subject, insert: bool) -> Iterator[Path]:
     """A file that a death has left changed, and its intent next to it: to overwrite, or to make room."""
     calls = subject.calls()
-    # The last calls remove the intent and sync the folder. Room was made by the time of the first insertion's removal.
+    # The last calls remove the intent and sync the directory. Room was made by the time the first insertion is removed.
     for call in range(1, calls) if insert else (calls - 1,):
         with subject.place.copy_of(subject.base) as file:
             subject.kill_at(call, file)
@@ -172,7 +172,7 @@ def two_processes(subject: Subject) -> str:
 
 
 def other_names(subject: Subject) -> str:
-    """A file has one intent, whatever it is called: by a link, or by a name relative to its folder."""
+    """A file has one intent, whatever it is called: by a link, or by a name relative to its directory."""
     calls = subject.calls()
     for call in range(1, calls + 1, 3):
         with subject.place.copy_of(

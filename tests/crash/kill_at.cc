@@ -196,45 +196,45 @@ int open64(const char* name, int flags, ...) {
   return ORIGINAL(open64)(name, flags, mode);
 }
 
-int openat(int folder, const char* name, int flags, ...) {
+int openat(int directory, const char* name, int flags, ...) {
   if (lacks_flags(flags)) return -1;
   mode_t mode = 0;
   TAKE_MODE(mode, flags);
-  return ORIGINAL(openat)(folder, name, flags, mode);
+  return ORIGINAL(openat)(directory, name, flags, mode);
 }
 
-int openat64(int folder, const char* name, int flags, ...) {
+int openat64(int directory, const char* name, int flags, ...) {
   if (lacks_flags(flags)) return -1;
   mode_t mode = 0;
   TAKE_MODE(mode, flags);
-  return ORIGINAL(openat64)(folder, name, flags, mode);
+  return ORIGINAL(openat64)(directory, name, flags, mode);
 }
 
-int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
+int renameat(int from_directory, const char* from, int to_directory, const char* to) noexcept {
   if (fails(__func__)) return -1;
-  return ORIGINAL(renameat)(from_folder, from, to_folder, to);
+  return ORIGINAL(renameat)(from_directory, from, to_directory, to);
 }
 
-int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+int renameat2(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) noexcept {
   if (lacks("renameat2", EINVAL)) return -1;
   if (fails(__func__)) return -1;
-  return ORIGINAL(renameat2)(from_folder, from, to_folder, to, flags);
+  return ORIGINAL(renameat2)(from_directory, from, to_directory, to, flags);
 }
 
-int mkdirat(int folder, const char* name, mode_t mode) noexcept {
+int mkdirat(int directory, const char* name, mode_t mode) noexcept {
   if (fails(__func__)) return -1;
-  return ORIGINAL(mkdirat)(folder, name, mode);
+  return ORIGINAL(mkdirat)(directory, name, mode);
 }
 
-int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
+int linkat(int from_directory, const char* from, int to_directory, const char* to, int flags) noexcept {
   if (lacks("linkat", EPERM)) return -1;
   if (fails(__func__)) return -1;
-  return ORIGINAL(linkat)(from_folder, from, to_folder, to, flags);
+  return ORIGINAL(linkat)(from_directory, from, to_directory, to, flags);
 }
 
-int unlinkat(int folder, const char* name, int flags) noexcept {
+int unlinkat(int directory, const char* name, int flags) noexcept {
   if (fails(__func__)) return -1;
-  return ORIGINAL(unlinkat)(folder, name, flags);
+  return ORIGINAL(unlinkat)(directory, name, flags);
 }
 
 int fchmod(int fd, mode_t mode) noexcept {

@@ -19,8 +19,8 @@ def preloadable(library: Path) -> Iterator[Path]:
     if not SPLITS.search(str(library)):
         yield library
         return
-    with tempfile.TemporaryDirectory(prefix="tzmark-preload-") as folder:
-        link = Path(folder) / library.name
+    with tempfile.TemporaryDirectory(prefix="tzmark-preload-") as directory:
+        link = Path(directory) / library.name
         link.symlink_to(library.resolve())
         require(not SPLITS.search(str(link)), f"TMPDIR cannot hold {link.name}: {link}")
         yield link

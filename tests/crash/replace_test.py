@@ -3,7 +3,7 @@
 
 Each way to replace one runs under kill_at once for each of its calls that change something on disk: killed there,
 failing there, and with SIGTERM there. After a failure or SIGTERM the old or the new model is whole and nothing else is
-in its folder. After a kill the same holds but for temporary files; of a split pair, whose two names cannot change at
+in its directory. After a kill the same holds but for temporary files; of a split pair, whose two names cannot change at
 one moment, the halves may be apart, and the rule of FORMAT.md puts the old or the new one together.
 
 All of it also as on a file system that can neither exchange two names nor make a file without a name, as NFS.
@@ -87,15 +87,15 @@ class Way:
     data_file: str = ""
 
     def write(
-        self, source: Path, folder: Path, new: bool, **variables: object
+        self, source: Path, directory: Path, new: bool, **variables: object
     ) -> subprocess.CompletedProcess[str]:
         words = self.new if new else self.old
-        return run("convert", source, folder / self.output, *words, **variables)
+        return run("convert", source, directory / self.output, *words, **variables)
 
-    def content(self, folder: Path) -> str | None:
+    def content(self, directory: Path) -> str | None:
         """What a reader finds; nothing if it refuses."""
-        words = ["--data-file", folder / self.data_file] if self.data_file else []
-        done = run("dump", folder / self.read, *words)
+        words = ["--data-file", directory / self.data_file] if self.data_file else []
+        done = run("dump", directory / self.read, *words)
         return done.stdout if done.returncode == 0 else None
 
 
@@ -132,18 +132,18 @@ WAYS = (
 LOCK = ".tzmark-lock"
 
 
-def names_of(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+def names_of(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
 
 
-def mend_pair(folder: Path) -> None:
+def mend_pair(directory: Path) -> None:
     """The rule of FORMAT.md: the temporary file that belongs to the head, or to the data file, takes its place."""
-    for leftover in sorted(folder.glob("*.tmp-*")):
-        target = folder / leftover.name.split(".tmp-")[0]
-        spare = folder / "spare"
+    for leftover in sorted(directory.glob("*.tmp-*")):
+        target = directory / leftover.name.split(".tmp-")[0]
+        spare = directory / "spare"
         target.rename(spare)
         leftover.rename(target)
-        if WAYS[3].content(folder) is not None:
+        if WAYS[3].content(directory) is not None:
             spare.unlink()
             return
         target.rename(leftover)
@@ -162,38 +162,38 @@ class ReplaceTest(unittest.TestCase):
 
     @contextmanager
     def replaced(self, way: Way) -> Iterator[Path]:
-        """A folder with the old model in it."""
-        folder = Path(tempfile.mkdtemp(dir=self.room))
+        """A directory with the old model in it."""
+        directory = Path(tempfile.mkdtemp(dir=self.room))
         try:
-            done = way.write(self.sources["old"], folder, new=False)
+            done = way.write(self.sources["old"], directory, new=False)
             self.assertEqual(done.returncode, 0, done.stderr)
-            yield folder
+            yield directory
         finally:
-            shutil.rmtree(folder)
+            shutil.rmtree(directory)
 
     def whole(self, way: Way, new: bool) -> tuple[str, set[str]]:
-        """What a reader finds in a folder to which only one model was ever written, and the names there."""
+        """What a reader finds in a directory to which only one model was ever written, and the names there."""
         if (way.name, new) in self.known:
             return self.known[way.name, new]
-        folder = Path(tempfile.mkdtemp(dir=self.room))
+        directory = Path(tempfile.mkdtemp(dir=self.room))
         source = self.sources["new" if new else "old"]
-        done = way.write(source, folder, new)
+        done = way.write(source, directory, new)
         self.assertEqual(done.returncode, 0, done.stderr)
-        content = way.content(folder)
+        content = way.content(directory)
         assert content is not None
-        self.known[way.name, new] = content, names_of(folder)
+        self.known[way.name, new] = content, names_of(directory)
         return self.known[way.name, new]
 
     def calls(self, way: Way, **variables: object) -> list[str]:
         names = self.room / "names"
-        with self.replaced(way) as folder:
+        with self.replaced(way) as directory:
             done = way.write(
-                self.sources["new"], folder, True, names_to=names, **variables
+                self.sources["new"], directory, True, names_to=names, **variables
             )
             self.assertEqual(done.returncode, 0, done.stderr)
             content, names_there = self.whole(way, new=True)
-            self.assertEqual(way.content(folder), content)
-            self.assertEqual(names_of(folder), names_there)
+            self.assertEqual(way.content(directory), content)
+            self.assertEqual(names_of(directory), names_there)
         return names.read_text().split()
 
     def at_each_call(
@@ -208,66 +208,70 @@ class ReplaceTest(unittest.TestCase):
             for number, name in enumerate(calls, start=1):
                 with self.subTest(
                     way=way.name, lacks=lacks, call=number, name=name
-                ), self.replaced(way) as folder:
+                ), self.replaced(way) as directory:
                     done = way.write(
                         self.sources["new"],
-                        folder,
+                        directory,
                         True,
                         lacks=lacks,
                         **{variable: number, "fail_with": errno.EIO},
                     )
-                    what = check(way, folder, done.returncode, done.stderr, name)
+                    what = check(way, directory, done.returncode, done.stderr, name)
                     found[what] = found.get(what, 0) + 1
             print(f"{variable}, {way.name}, lacking '{lacks}': {found}", flush=True)
             # A test that sees one outcome only proves nothing.
             self.assertGreater(found.get("old", 0), 0, way.name)
             self.assertGreater(found.get("new", 0), 0, way.name)
 
-    def which(self, way: Way, folder: Path) -> str:
+    def which(self, way: Way, directory: Path) -> str:
         """Whether the old or the new model is there and whole."""
-        content = way.content(folder)
+        content = way.content(directory)
         for name in ("old", "new"):
             if content == self.whole(way, new=name == "new")[0]:
                 return name
         raise AssertionError(
-            f"neither the old nor the new model can be read: {sorted(names_of(folder))}"
+            f"neither the old nor the new model can be read: {sorted(names_of(directory))}"
         )
 
     def test_a_failing_call(self) -> None:
-        def check(way: Way, folder: Path, status: int, errors: str, call: str) -> str:
-            which = self.which(way, folder)
+        def check(
+            way: Way, directory: Path, status: int, errors: str, call: str
+        ) -> str:
+            which = self.which(way, directory)
             names = self.whole(way, new=which == "new")[1]
-            self.assertTrue(names <= names_of(folder))
+            self.assertTrue(names <= names_of(directory))
             if status == 0:
                 # Only a call whose failure means nothing, such as one that asks for a file without a name.
                 self.assertEqual(which, "new")
                 # A lock file that cannot be removed does not exclude the next one.
                 stays = {LOCK} if call == "unlinkat" else set()
-                self.assertEqual(names_of(folder) - stays, names)
+                self.assertEqual(names_of(directory) - stays, names)
                 return "new"
             self.assertEqual(status, ENVIRONMENT, errors)
             if which == "old" and call != "unlinkat":
                 # What cannot be removed stays, and what is complete if the lock cannot be had.
                 stays = set()
                 if "are complete and stay as" in errors:
-                    stays = {name for name in names_of(folder) if ".tmp-" in name}
+                    stays = {name for name in names_of(directory) if ".tmp-" in name}
                     stays |= {LOCK}
-                self.assertEqual(names_of(folder) - stays, names)
+                self.assertEqual(names_of(directory) - stays, names)
             return which
 
         self.at_each_call("fail_at", check)
 
     def test_a_kill(self) -> None:
-        def check(way: Way, folder: Path, status: int, errors: str, call: str) -> str:
+        def check(
+            way: Way, directory: Path, status: int, errors: str, call: str
+        ) -> str:
             self.assertEqual(status, -signal.SIGKILL, errors)
-            if way.data_file and way.content(folder) is None:
-                mend_pair(folder)
-            which = self.which(way, folder)
+            if way.data_file and way.content(directory) is None:
+                mend_pair(directory)
+            which = self.which(way, directory)
             # It can be done again, and then nothing of the model that was replaced has a lasting name.
-            done = way.write(self.sources["new"], folder, True)
+            done = way.write(self.sources["new"], directory, True)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(self.which(way, folder), "new")
-            lasting = {name for name in names_of(folder) if ".tmp-" not in name}
+            self.assertEqual(self.which(way, directory), "new")
+            lasting = {name for name in names_of(directory) if ".tmp-" not in name}
             names = self.whole(way, new=True)[1]
             if which == "new" and way is WAYS[2]:
                 # Killed while it removed old shards, which no index names any more.
@@ -278,10 +282,14 @@ class ReplaceTest(unittest.TestCase):
         self.at_each_call("kill_at", check)
 
     def test_a_signal(self) -> None:
-        def check(way: Way, folder: Path, status: int, errors: str, call: str) -> str:
+        def check(
+            way: Way, directory: Path, status: int, errors: str, call: str
+        ) -> str:
             self.assertEqual(status, -signal.SIGTERM, errors)
-            which = self.which(way, folder)
-            self.assertEqual(names_of(folder), self.whole(way, new=which == "new")[1])
+            which = self.which(way, directory)
+            self.assertEqual(
+                names_of(directory), self.whole(way, new=which == "new")[1]
+            )
             return which
 
         self.at_each_call("term_at", check)
@@ -289,18 +297,18 @@ class ReplaceTest(unittest.TestCase):
     def test_a_shard_that_cannot_be_replaced(self) -> None:
         way = WAYS[1]
         for number in range(1, SHARDS + 1):
-            with self.replaced(way) as folder:
-                shard = folder / f"model-{number:05}-of-{SHARDS:05}.safetensors"
+            with self.replaced(way) as directory:
+                shard = directory / f"model-{number:05}-of-{SHARDS:05}.safetensors"
                 if not self.made_immutable(shard):
                     self.skipTest("files cannot be made immutable here (chattr +i)")
                 try:
-                    done = way.write(self.sources["new"], folder, True)
+                    done = way.write(self.sources["new"], directory, True)
                 finally:
                     subprocess.run(["chattr", "-i", shard], check=True)
                 self.assertEqual(done.returncode, ENVIRONMENT, done.stderr)
                 self.assertIn(shard.name, done.stderr)
-                self.assertEqual(self.which(way, folder), "old")
-                self.assertEqual(names_of(folder), self.whole(way, new=False)[1])
+                self.assertEqual(self.which(way, directory), "old")
+                self.assertEqual(names_of(directory), self.whole(way, new=False)[1])
 
     def made_immutable(self, file: Path) -> bool:
         if shutil.which("chattr") is None:
@@ -311,8 +319,8 @@ class ReplaceTest(unittest.TestCase):
 
     def test_a_file_system_without_hard_links(self) -> None:
         for lacks in ("O_TMPFILE linkat", "O_TMPFILE linkat renameat2"):
-            with tempfile.TemporaryDirectory(dir=self.room) as folder:
-                self.check_without_hard_links(Path(folder), lacks=lacks)
+            with tempfile.TemporaryDirectory(dir=self.room) as directory:
+                self.check_without_hard_links(Path(directory), lacks=lacks)
 
     def test_vfat(self) -> None:
         with self.vfat() as mounted:
@@ -328,7 +336,7 @@ class ReplaceTest(unittest.TestCase):
             self.skipTest("no process namespace can be made here (unshare --pid)")
         count = len(self.calls(WAYS[0]))
         for number in range(1, count + 1):
-            with self.replaced(WAYS[0]) as folder:
+            with self.replaced(WAYS[0]) as directory:
                 done = subprocess.run(
                     [
                         *apart,
@@ -338,52 +346,52 @@ class ReplaceTest(unittest.TestCase):
                         str(options.tzmark),
                         "convert",
                         str(self.sources["new"]),
-                        str(folder / WAYS[0].output),
+                        str(directory / WAYS[0].output),
                     ],
                     capture_output=True,
                     text=True,
                     timeout=120,
                 )
                 self.assertEqual(done.returncode, 128 + signal.SIGTERM, done.stderr)
-                which = self.which(WAYS[0], folder)
+                which = self.which(WAYS[0], directory)
                 self.assertEqual(
-                    names_of(folder), self.whole(WAYS[0], new=which == "new")[1]
+                    names_of(directory), self.whole(WAYS[0], new=which == "new")[1]
                 )
 
     def check_without_hard_links(self, place: Path, **lacks: str) -> None:
         """Nothing is lost: a model is replaced, or kept with a reason (exit 4)."""
         for way in WAYS:
-            folder = place / way.name.replace(" ", "-")
-            folder.mkdir()
-            done = way.write(self.sources["old"], folder, False, **lacks)
+            directory = place / way.name.replace(" ", "-")
+            directory.mkdir()
+            done = way.write(self.sources["old"], directory, False, **lacks)
             self.assertEqual(done.returncode, 0, done.stderr)
-            words = ("convert", self.sources["new"], folder / way.output, *way.old)
+            words = ("convert", self.sources["new"], directory / way.output, *way.old)
             done = run(*words, "--no-clobber", **lacks)
             self.assertEqual(done.returncode, ENVIRONMENT, done.stderr)
             self.assertIn("exists already", done.stderr)
-            self.assertEqual(self.which(way, folder), "old")
-            done = way.write(self.sources["new"], folder, True, **lacks)
+            self.assertEqual(self.which(way, directory), "old")
+            done = way.write(self.sources["new"], directory, True, **lacks)
             if done.returncode == UNAVAILABLE:
                 self.assertIn(way, (WAYS[1], WAYS[3]))
                 self.assertIn("remove", done.stderr)
-                self.assertEqual(self.which(way, folder), "old")
+                self.assertEqual(self.which(way, directory), "old")
                 # Known before anything is written.
                 names = self.room / "names"
-                way.write(self.sources["new"], folder, True, names_to=names, **lacks)
+                way.write(self.sources["new"], directory, True, names_to=names, **lacks)
                 calls = names.read_text().split()
                 self.assertFalse([call for call in calls if "write" in call], calls)
                 self.assertFalse([call for call in calls if "uring" in call], calls)
             else:
                 self.assertIsNot(way, WAYS[1])
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertEqual(self.which(way, folder), "new")
-            fresh = folder / "fresh.tensors"
+                self.assertEqual(self.which(way, directory), "new")
+            fresh = directory / "fresh.tensors"
             done = run("convert", self.sources["new"], fresh, "--no-clobber", **lacks)
             self.assertIn(done.returncode, (0, UNAVAILABLE), done.stderr)
             self.assertEqual(fresh.exists(), done.returncode == 0)
             if "renameat2" not in str(lacks):
                 self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertFalse([name for name in names_of(folder) if ".tmp-" in name])
+            self.assertFalse([name for name in names_of(directory) if ".tmp-" in name])
 
     @contextmanager
     def vfat(self) -> Iterator[Path]:
@@ -412,24 +420,24 @@ class ReplaceTest(unittest.TestCase):
     def test_modes_are_kept(self) -> None:
         for way in WAYS:
             for mode in (0o600, 0o640, 0o666):
-                with self.replaced(way) as folder:
-                    for name in names_of(folder):
-                        (folder / name).chmod(mode)
-                    before = {name: mode for name in names_of(folder)}
-                    done = way.write(self.sources["new"], folder, True)
+                with self.replaced(way) as directory:
+                    for name in names_of(directory):
+                        (directory / name).chmod(mode)
+                    before = {name: mode for name in names_of(directory)}
+                    done = way.write(self.sources["new"], directory, True)
                     self.assertEqual(done.returncode, 0, done.stderr)
-                    for name in names_of(folder) & set(before):
-                        found = stat.S_IMODE((folder / name).stat().st_mode)
+                    for name in names_of(directory) & set(before):
+                        found = stat.S_IMODE((directory / name).stat().st_mode)
                         self.assertEqual(oct(found), oct(mode), name)
 
     def test_an_owner_is_kept(self) -> None:
         if os.geteuid() != 0:
             self.skipTest("only root can give files away")
-        with self.replaced(WAYS[0]) as folder:
-            file = folder / WAYS[0].output
+        with self.replaced(WAYS[0]) as directory:
+            file = directory / WAYS[0].output
             os.chown(file, 65534, 65533)
             file.chmod(0o640)
-            WAYS[0].write(self.sources["new"], folder, True)
+            WAYS[0].write(self.sources["new"], directory, True)
             status = file.stat()
             self.assertEqual((status.st_uid, status.st_gid), (65534, 65533))
             self.assertEqual(stat.S_IMODE(status.st_mode), 0o640)
@@ -445,8 +453,8 @@ class ReplaceTest(unittest.TestCase):
         ):
             self.skipTest("only root can give up CAP_FOWNER (setpriv)")
         for mode in (0o640, 0o600, 0o666):
-            with self.replaced(WAYS[0]) as folder:
-                file = folder / WAYS[0].output
+            with self.replaced(WAYS[0]) as directory:
+                file = directory / WAYS[0].output
                 file.chmod(mode)
                 os.chown(file, 65534, 65533)
                 words = [
@@ -460,7 +468,7 @@ class ReplaceTest(unittest.TestCase):
                     list(map(str, words)), capture_output=True, text=True
                 )
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertEqual(self.which(WAYS[0], folder), "new")
+                self.assertEqual(self.which(WAYS[0], directory), "new")
                 status = file.stat()
                 self.assertEqual((status.st_uid, status.st_gid), (65534, 65533))
                 self.assertEqual(oct(stat.S_IMODE(status.st_mode)), oct(mode))
@@ -481,45 +489,45 @@ class ReplaceTest(unittest.TestCase):
             + entry(0x10, 4)
             + entry(0x20, 0)
         )
-        with self.replaced(WAYS[0]) as folder:
-            file = folder / WAYS[0].output
+        with self.replaced(WAYS[0]) as directory:
+            file = directory / WAYS[0].output
             try:
                 os.setxattr(file, ACL, acl)
             except OSError as error:
                 self.skipTest(f"no access control lists here: {error}")
-            WAYS[0].write(self.sources["new"], folder, True)
+            WAYS[0].write(self.sources["new"], directory, True)
             self.assertEqual(os.getxattr(file, ACL), acl)
-            # A file without one gets none from its folder.
+            # A file without one gets none from its directory.
             os.removexattr(file, ACL)
             file.chmod(0o600)
-            os.setxattr(folder, "system.posix_acl_default", acl)
-            WAYS[0].write(self.sources["new"], folder, True)
+            os.setxattr(directory, "system.posix_acl_default", acl)
+            WAYS[0].write(self.sources["new"], directory, True)
             self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
             self.assertNotIn(ACL, os.listxattr(file))
-            # A new file is open to those whom the folder names, as any other program's is.
-            run("convert", self.sources["new"], folder / "fresh.tensors")
-            self.assertIn(ACL, os.listxattr(folder / "fresh.tensors"))
+            # A new file is open to those whom the directory names, as any other program's is.
+            run("convert", self.sources["new"], directory / "fresh.tensors")
+            self.assertIn(ACL, os.listxattr(directory / "fresh.tensors"))
 
     def test_nobody_else_can_open_it_meanwhile(self) -> None:
         """What is written over a private file is private from the first byte, whatever it is called."""
         for way in WAYS:
-            with self.replaced(way) as folder:
-                for name in names_of(folder):
-                    (folder / name).chmod(0o600)
+            with self.replaced(way) as directory:
+                for name in names_of(directory):
+                    (directory / name).chmod(0o600)
                 count = len(self.calls(way))
                 for number in range(1, count + 1, 2):
-                    for name in names_of(folder):
-                        (folder / name).chmod(0o600)
-                    way.write(self.sources["new"], folder, True, kill_at=number)
+                    for name in names_of(directory):
+                        (directory / name).chmod(0o600)
+                    way.write(self.sources["new"], directory, True, kill_at=number)
                     if way is WAYS[2]:
                         continue  # its shards have new names, for which nothing is to be kept
-                    for path in folder.iterdir():
+                    for path in directory.iterdir():
                         found = stat.S_IMODE(path.stat().st_mode)
                         self.assertEqual(oct(found), oct(0o600), path.name)
 
     def test_links_are_replaced_themselves(self) -> None:
-        with self.replaced(WAYS[0]) as folder:
-            target, link = folder / WAYS[0].output, folder / "link.tensors"
+        with self.replaced(WAYS[0]) as directory:
+            target, link = directory / WAYS[0].output, directory / "link.tensors"
             target.chmod(0o600)
             before = target.read_bytes()
             link.symlink_to(target.name)
@@ -534,7 +542,7 @@ class ReplaceTest(unittest.TestCase):
                 self.assertEqual(done.returncode, ENVIRONMENT, done.stderr)
                 self.assertTrue(link.is_symlink())
             # What /dev/stdout is where output goes to a file: not the place of a file of its own.
-            with (folder / "out").open("wb") as out:
+            with (directory / "out").open("wb") as out:
                 link.unlink()
                 link.symlink_to(f"/proc/self/fd/1")
                 done = subprocess.run(
@@ -546,12 +554,12 @@ class ReplaceTest(unittest.TestCase):
             self.assertTrue(link.is_symlink())
 
     def test_other_files_of_an_index_stay(self) -> None:
-        with self.replaced(WAYS[2]) as folder:
-            index = folder / INDEX
+        with self.replaced(WAYS[2]) as directory:
+            index = directory / INDEX
             text = index.read_text()
-            mine = folder / "config.json"
+            mine = directory / "config.json"
             mine.write_text("mine")
-            other = folder / "other-00001-of-00003.safetensors"
+            other = directory / "other-00001-of-00003.safetensors"
             other.write_text("mine")
             index.write_text(
                 text.replace(
@@ -559,28 +567,28 @@ class ReplaceTest(unittest.TestCase):
                     '"weight_map": {"a": "config.json", "b": "other-00001-of-00003.safetensors",',
                 )
             )
-            done = WAYS[2].write(self.sources["new"], folder, True)
+            done = WAYS[2].write(self.sources["new"], directory, True)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(
-                names_of(folder),
+                names_of(directory),
                 self.whole(WAYS[2], new=True)[1] | {mine.name, other.name},
             )
 
     def test_signals_leave_nothing(self) -> None:
         """As above, but with signals to the process, which any of its threads may get."""
-        folder = self.room / "interrupted"
-        folder.mkdir()
+        directory = self.room / "interrupted"
+        directory.mkdir()
         for io_path in ("buffered", "pwrite"):
             words = (
                 "convert",
                 self.sources["new"],
-                folder / "out.tensors",
+                directory / "out.tensors",
                 "--io",
                 io_path,
             )
             names = self.room / "names"
             succeed(*words, names_to=names)
-            (folder / "out.tensors").unlink()
+            (directory / "out.tensors").unlink()
             synced = names.read_text().split().index("fsync") + 1
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 process = subprocess.Popen(
@@ -596,7 +604,7 @@ class ReplaceTest(unittest.TestCase):
                 process.send_signal(number)
                 process.send_signal(signal.SIGCONT)
                 self.assertEqual(process.wait(), -number)
-                self.assertEqual(names_of(folder), set())
+                self.assertEqual(names_of(directory), set())
 
 
 if __name__ == "__main__":

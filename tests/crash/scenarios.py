@@ -20,12 +20,12 @@ LONG_NAME = "long." + "x" * 6000
 class Bases:
     """The files that scenarios change, and what they are changed with."""
 
-    def __init__(self, tzmark: Tzmark, corpus: Path, folder: Path) -> None:
+    def __init__(self, tzmark: Tzmark, corpus: Path, directory: Path) -> None:
         self._tzmark = tzmark
-        self._folder = folder
+        self._directory = directory
         numbers = random.Random(3)
         for size in (7, 1000, 5 << 20, 8 << 20):
-            (folder / f"{size}.bin").write_bytes(numbers.randbytes(size))
+            (directory / f"{size}.bin").write_bytes(numbers.randbytes(size))
         tree = self._converted(
             "tree", corpus / "upstream/tensorizer-2.11.1/nested.tensors"
         )
@@ -52,18 +52,18 @@ class Bases:
 
     def tensor(self, name: str, size: int) -> tuple[str, ...]:
         """The option that appends a tensor of one of the sizes that are there."""
-        file = self._folder / f"{size}.bin"
+        file = self._directory / f"{size}.bin"
         return "--raw", name, "uint8", str(size), str(file)
 
     def _converted(self, name: str, source: Path, *options: str) -> Path:
-        file = self._folder / f"{name}.tensors"
+        file = self._directory / f"{name}.tensors"
         self._tzmark.succeed(
             ("convert", str(file), "--layout", "v5-segments", *options), source
         )
         return file
 
     def _copied(self, name: str, source: Path) -> Path:
-        return Path(shutil.copyfile(source, self._folder / f"{name}.tensors"))
+        return Path(shutil.copyfile(source, self._directory / f"{name}.tensors"))
 
     def _append(self, file: Path, *tensors: tuple[str, ...]) -> None:
         self._tzmark.succeed(
@@ -154,7 +154,7 @@ def random_scenarios(bases: Bases) -> list[Scenario]:
             grows=BOTH,
         ),
         Scenario(
-            "edit beside 8 MiB",
+            "edit next to 8 MiB",
             "large",
             ("edit", "--drop", "model.bias", "--rename", "first", "second"),
         ),

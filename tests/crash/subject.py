@@ -1,4 +1,4 @@
-"""What the crash tests run and check: tzmark, alone or under kill_at, on a copy of a file in a folder of its own."""
+"""What the crash tests run and check: tzmark, alone or under kill_at, on a copy of a file in a directory of its own."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Tzmark:
         self,
         command: Sequence[str],
         file: Path | str,
-        folder: Path | None = None,
+        directory: Path | None = None,
         **variables: int | Path,
     ) -> Ended:
         """Runs "tzmark COMMAND[0] FILE COMMAND[1:]"; with variables, under kill_at."""
@@ -65,7 +65,7 @@ class Tzmark:
             self.words(command, file),
             capture_output=True,
             env=self.environment(variables),
-            cwd=folder,
+            cwd=directory,
         )
         return Ended(done.returncode, done.stdout, done.stderr.decode())
 
@@ -91,9 +91,9 @@ class Tzmark:
         return environment
 
     def succeed(
-        self, command: Sequence[str], file: Path | str, folder: Path | None = None
+        self, command: Sequence[str], file: Path | str, directory: Path | None = None
     ) -> bytes:
-        ended = self.run(command, file, folder)
+        ended = self.run(command, file, directory)
         require(
             ended.status == FINE,
             f"tzmark {command[0]} exits {ended.status}: {ended.errors}",
@@ -139,17 +139,17 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of a file system. inserts: it makes room inside a file without moving the rest."""
+    """A directory of a file system. inserts: it makes room inside a file without moving the rest."""
 
     name: str
-    folder: Path
+    directory: Path
     inserts: bool
 
     @contextmanager
     def copy_of(self, base: Path) -> Iterator[Path]:
-        """A file with the content of base, alone in a folder of its own."""
-        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-            file = Path(folder) / FILE_NAME
+        """A file with the content of base, alone in a directory of its own."""
+        with tempfile.TemporaryDirectory(dir=self.directory) as directory:
+            file = Path(directory) / FILE_NAME
             shutil.copyfile(base, file)
             file.chmod(FILE_MODE)
             yield file
@@ -167,8 +167,10 @@ class Subject:
     new: bytes
     new_file: bytes
 
-    def dump(self, file: Path | str, folder: Path | None = None) -> bytes:
-        return self.tzmark.succeed(("dump", *self.scenario.read_options), file, folder)
+    def dump(self, file: Path | str, directory: Path | None = None) -> bytes:
+        return self.tzmark.succeed(
+            ("dump", *self.scenario.read_options), file, directory
+        )
 
     def verify(self, file: Path) -> None:
         self.tzmark.succeed(("verify", *self.scenario.read_options), file)
@@ -182,7 +184,7 @@ class Subject:
         # A process that is killed while it copies the file leaves the copy.
         if self.scenario.grows and not self.place.inserts:
             left = [name for name in left if not COPY_NAME.fullmatch(name)]
-        require(left == [file.name], f"in the folder there are {left}")
+        require(left == [file.name], f"in the directory there are {left}")
         mode = file.stat().st_mode & 0o7777
         require(mode == FILE_MODE, f"the file's mode is {mode:o}")
 

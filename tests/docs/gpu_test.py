@@ -34,13 +34,13 @@ LEFT_OUT = re.compile("bench-encrypted +left out: built without CUDA kernels")
 
 def fakes(build: Path, root: Path) -> dict[str, str]:
     """Returns the environment that makes this machine appear to have a GPU and libcufile."""
-    for folder in ("run/udev", "proc"):
-        (root / folder).mkdir(parents=True)
+    for name in ("run/udev", "proc"):
+        (root / name).mkdir(parents=True)
     (root / "proc/modules").touch()
-    folder = build / "tests/fake"
+    directory = build / "tests/fake"
     return {
-        "TZMARK_CUDA_LIBRARY": str(folder / "libtzmark_fake_cuda.so"),
-        "TZMARK_CUFILE_LIBRARY": str(folder / "libtzmark_fake_cufile.so"),
+        "TZMARK_CUDA_LIBRARY": str(directory / "libtzmark_fake_cuda.so"),
+        "TZMARK_CUFILE_LIBRARY": str(directory / "libtzmark_fake_cufile.so"),
         "TZMARK_SYSTEM_ROOT": str(root),
         # A few tests suffice: all of them are tests of their own.
         "GTEST_FILTER": "Crc32*Edges*:*OneTensor*/pwrite",
@@ -48,7 +48,7 @@ def fakes(build: Path, root: Path) -> dict[str, str]:
 
 
 def problems(baseline: Path) -> list[str]:
-    """Returns the defects of a folder that scripts/gpu-baseline made."""
+    """Returns the defects of a directory that scripts/gpu-baseline made."""
     left = {path.name for path in baseline.iterdir()}
     has_kernels = "CUDA: kernels" in (baseline / "version.txt").read_text()
     kept = KEPT | KEPT_WITH_KERNELS if has_kernels else KEPT

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from follow import BLOCK, BusyMachine, Follower, all_commands
 
-FOLDERS = ("reports", "scripts")
+DIRECTORIES = ("reports", "scripts")
 SKIPPED = 77
 
 
@@ -29,8 +29,8 @@ def main(document: str, words: str) -> int:
         return 1
     with tempfile.TemporaryDirectory() as directory:
         (Path(directory) / "build").symlink_to(build)
-        for folder in FOLDERS:
-            (Path(directory) / folder).symlink_to(source / folder)
+        for name in DIRECTORIES:
+            (Path(directory) / name).symlink_to(source / name)
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             Follower(Path(directory), environment).follow(BLOCK.findall(text))

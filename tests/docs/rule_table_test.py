@@ -79,8 +79,11 @@ class RuleTableTest(unittest.TestCase):
         )
 
     def test_bugs_of_files_count_if_they_are_caught(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            first, second = Path(folder) / "first.json", Path(folder) / "second.json"
+        with tempfile.TemporaryDirectory() as directory:
+            first, second = (
+                Path(directory) / "first.json",
+                Path(directory) / "second.json",
+            )
             first.write_text('{"R-1": {"planted": 7, "not_caught": {"x": "why"}}}')
             second.write_text('{"R-1": {"planted": 2}, "R-2": {"planted": 1}}')
             self.assertEqual(
@@ -88,8 +91,11 @@ class RuleTableTest(unittest.TestCase):
             )
 
     def test_bugs_of_unknown_rules_are_refused(self) -> None:
-        with self.assertRaises(SystemExit):
-            rule_table.rule_table(MANIFEST, RULES, Counter({"TZR-IDX-999": 1}))
+        with tempfile.TemporaryDirectory() as directory:
+            planted = Path(directory) / "planted.json"
+            planted.write_text('{"TZR-IDX-999": {"planted": 1}}')
+            with self.assertRaises(SystemExit):
+                rule_table.document({**MANIFEST}, [planted])
 
     def test_wrong_adapters_count_for_each_rule_that_they_name(self) -> None:
         bugs = rule_table.bugs_of_adapters(RULES)

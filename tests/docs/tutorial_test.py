@@ -1,8 +1,9 @@
 """Follows docs/tutorial.md literally, in an empty directory, and checks that what it shows is what happens.
 
-usage: tutorial_test.py [go]
+usage: tutorial_test.py [go | safetensors]
 
 With "go", only the section about Go is followed, after the tools of Go have checked the template; without, all others.
+With "safetensors", docs/safetensors.md is followed.
 Exit status: 77 if no Go is installed.
 """
 
@@ -25,15 +26,15 @@ Blocks = list[tuple[str, str]]
 
 
 def home_with_a_clone(home: Path) -> None:
-    """Creates a clone as the document expects it, with only the folders that a newcomer needs."""
+    """Creates a clone as the document expects it, with only the directories that a newcomer needs."""
     source, build = (
         Path(os.environ[name]) for name in ("TZMARK_SOURCE_DIR", "TZMARK_BUILD_DIR")
     )
     clone = home / "tzmark"
     clone.mkdir()
     (clone / "build").symlink_to(build)
-    for folder in ("conformance", "docs", "reference"):
-        (clone / folder).symlink_to(source / folder)
+    for directory in ("conformance", "docs", "reference"):
+        (clone / directory).symlink_to(source / directory)
 
 
 def blocks_of(text: str, of_go: bool) -> Blocks:
@@ -62,9 +63,11 @@ def main(chosen: str = "") -> int:
     source = Path(os.environ["TZMARK_SOURCE_DIR"])
     if of_go:
         check_template(source / "conformance/adapters/template-go/adapter.go")
-    document = source / "docs/tutorial.md"
-    blocks = blocks_of(document.read_text(encoding="utf-8"), of_go)
-    needed = "go build" if of_go else "--repro"
+    of_safetensors = chosen == "safetensors"
+    document = source / "docs" / ("safetensors.md" if of_safetensors else "tutorial.md")
+    text = document.read_text(encoding="utf-8")
+    blocks = BLOCK.findall(text) if of_safetensors else blocks_of(text, of_go)
+    needed = {"go": "go build", "safetensors": "mutate"}.get(chosen, "--repro")
     if not any(needed in block for language, block in blocks if language == "sh"):
         print(f"{document} has no commands with {needed}")
         return 1

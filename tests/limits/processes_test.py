@@ -23,7 +23,7 @@ TZMARK = Path(os.environ["TZMARK_BUILD_DIR"]) / "bin" / "tzmark"
 PATHS = ("pwrite", "direct", "uring", "uring-direct", "uring-sqpoll")
 FINE, UNAVAILABLE = 0, 4
 CGROUPS = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
-NOBODY = 65534
+OTHER_USER = 65534
 
 # More pieces than threads, so that many would be started; each is read or written by a call of its own.
 TENSORS = 12
@@ -55,22 +55,22 @@ def pids_cgroup(limit: int) -> Iterator[Path | str]:
     """A cgroup that allows so many processes, or the reason why none can be made."""
     reason = "there is no pids controller"
     for parent in CGROUPS:
-        folder = parent / f"tzmark-test-{os.getpid()}"
+        directory = parent / f"tzmark-test-{os.getpid()}"
         try:
-            folder.mkdir()
+            directory.mkdir()
         except OSError as error:
-            reason = f"{folder}: {error.strerror}"
+            reason = f"{directory}: {error.strerror}"
             continue
         try:
-            (folder / "pids.max").write_text(str(limit))
+            (directory / "pids.max").write_text(str(limit))
         except OSError as error:
-            folder.rmdir()
-            reason = f"{folder}: {error.strerror}"
+            directory.rmdir()
+            reason = f"{directory}: {error.strerror}"
             continue
         try:
-            yield folder
+            yield directory
         finally:
-            folder.rmdir()
+            directory.rmdir()
         return
     yield reason
 
@@ -136,18 +136,18 @@ class FewProcesses(unittest.TestCase):
             try:
                 subprocess.run([TZMARK, "--version"], preexec_fn=become, check=True)
             except (OSError, subprocess.SubprocessError) as error:
-                self.skipTest(f"nobody cannot run the build's tzmark: {error}")
+                self.skipTest(f"another user cannot run the build's tzmark: {error}")
         paths = [path for path in PATHS if self.is_available(path, become)]
         self.check_commands(paths, limit)
 
     def test_a_cgroup_of_one_to_four_processes(self) -> None:
         paths = [path for path in PATHS if self.is_available(path)]
         for number in (1, 2, 3, 4):
-            with pids_cgroup(number) as folder:
-                if isinstance(folder, str):
-                    self.skipTest(folder)
+            with pids_cgroup(number) as directory:
+                if isinstance(directory, str):
+                    self.skipTest(directory)
 
-                def limit(procs: Path = folder / "cgroup.procs") -> None:
+                def limit(procs: Path = directory / "cgroup.procs") -> None:
                     procs.write_text("0")
 
                 with self.subTest(pids_max=number):
@@ -155,10 +155,10 @@ class FewProcesses(unittest.TestCase):
 
 
 def become_nobody() -> None:
-    """Root may have any number of processes; nobody else may."""
+    """Root may have any number of processes; no other user may."""
     os.setgroups([])
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.setresgid(OTHER_USER, OTHER_USER, OTHER_USER)
+    os.setresuid(OTHER_USER, OTHER_USER, OTHER_USER)
 
 
 if __name__ == "__main__":

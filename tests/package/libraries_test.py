@@ -20,10 +20,12 @@ class LibrariesTest(unittest.TestCase):
         listed = subprocess.run(["ldd", file], capture_output=True, text=True).stdout
         names = NEEDED.findall(listed)
         self.assertTrue(names, listed)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             for name in names:
-                (Path(folder) / name).touch()
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+                (Path(directory) / name).touch()
+            done = subprocess.run(
+                command, cwd=directory, capture_output=True, text=True
+            )
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_programs(self) -> None:

@@ -23,18 +23,18 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 class Wheel(unittest.TestCase):
-    folder: Path
+    directory: Path
     wheel: Path
 
     @classmethod
     def setUpClass(cls) -> None:
         directory = tempfile.TemporaryDirectory(prefix="tzmark-test-")
         cls.addClassCleanup(directory.cleanup)
-        cls.folder = Path(directory.name)
+        cls.directory = Path(directory.name)
         subprocess.run(
-            [SOURCE / "scripts/package", "wheel", "-o", cls.folder], check=True
+            [SOURCE / "scripts/package", "wheel", "-o", cls.directory], check=True
         )
-        (cls.wheel,) = cls.folder.glob("*.whl")
+        (cls.wheel,) = cls.directory.glob("*.whl")
 
     def test_tag(self) -> None:
         match = TAG.fullmatch(self.wheel.name)
@@ -68,9 +68,9 @@ class Wheel(unittest.TestCase):
         assert section is not None
         lines = "".join(BLOCK.findall(section[1])).splitlines()
         self.assertIn("tzmark conform", lines)
-        subprocess.run([VENV / "bin/python", "-m", "venv", "venv"], cwd=self.folder)
+        subprocess.run([VENV / "bin/python", "-m", "venv", "venv"], cwd=self.directory)
         for line in lines:
-            # The wheel is made already; its name here is that of the document's folder.
+            # The wheel is made already; its name here is that of the document's directory.
             if line == "scripts/package wheel":
                 continue
             line = line.replace("build/package/dist/", "").replace(
@@ -78,7 +78,7 @@ class Wheel(unittest.TestCase):
             )
             done = subprocess.run(
                 ["bash", "-c", f"PATH=$PWD/venv/bin:$PATH; {line}"],
-                cwd=self.folder,
+                cwd=self.directory,
                 env={**os.environ, "PYTHONPATH": ""},
                 capture_output=True,
                 text=True,

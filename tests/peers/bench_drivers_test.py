@@ -107,15 +107,15 @@ class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         cls.tzmark = Tzmark()
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.scratch = Path(cls.folder.name)
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.scratch = Path(cls.directory.name)
         cls.driver = Conversation(cls.name)
         cls.spec, cls.source = cls.make("all", ALL)
 
     @classmethod
     def tearDownClass(cls) -> None:
         cls.driver.quit()
-        cls.folder.cleanup()
+        cls.directory.cleanup()
 
     @classmethod
     def make(
@@ -230,7 +230,7 @@ class Common:
         self.assertEqual(Conversation(self.name).quit(), 0)
 
     def test_is_unavailable_without_its_package(self) -> None:
-        # Without the module site no folder of packages is looked into.
+        # Without the module site no directory of packages is looked into.
         bare = Conversation(self.name, "-S")
         self.assertRegex(bare.hello["unavailable"], "No module named")
         self.assertEqual(bare.quit(), 0)

@@ -19,8 +19,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tzmark-conform", required=True)
     conform = parser.parse_args().tzmark_conform
-    with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result.json"
+    with tempfile.TemporaryDirectory() as directory:
+        result = Path(directory) / "result.json"
         status = subprocess.run(
             [
                 conform,
@@ -29,9 +29,11 @@ def main() -> int:
                 f"--json={result}",
             ]
         ).returncode
-        summary = json.loads(result.read_text())["summary"]
-    # What is skipped was not asked.
-    return status or summary["skipped"] or (0 if summary["passed"] else 1)
+        cases = json.loads(result.read_text())["cases"]
+    # The adapter has no encode; a file that is skipped was not asked about.
+    outcomes = {case["outcome"] for case in cases if case["operation"] == "read"}
+    asked = "pass" in outcomes and outcomes <= {"pass", "implementation-defined"}
+    return status or (0 if asked else 1)
 
 
 if __name__ == "__main__":

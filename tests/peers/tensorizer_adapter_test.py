@@ -44,8 +44,8 @@ class Serving(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.scratch = Path(cls.folder.name)
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.scratch = Path(cls.directory.name)
         cls.data = cls.scratch / "data.bin"
         cls.data.write_bytes(b"\1\2\3\4")
         cls.process = subprocess.Popen(
@@ -63,7 +63,7 @@ class Serving(unittest.TestCase):
         cls.process.stdin.close()
         cls.process.wait(60)
         cls.process.stdout.close()
-        cls.folder.cleanup()
+        cls.directory.cleanup()
 
     def ask(self, command: str, **members: Any) -> dict[str, Any]:
         type(self).number += 1
@@ -154,8 +154,8 @@ class OneShot(unittest.TestCase):
         return subprocess.run(command, capture_output=True, text=True)
 
     def test_statuses(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "file"
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory) / "file"
             file.write_bytes(b"no")
             refused = self.run_adapter("decode", str(file))
             self.assertEqual(refused.returncode, protocol.REJECTED_STATUS)

@@ -40,22 +40,22 @@ def glibc_files(program: Path) -> set[Path]:
     return {Path(word) for word in words if GLIBC.search(word)}
 
 
-def checkout(folder: Path, build: Path) -> Path:
+def checkout(directory: Path, build: Path) -> Path:
     """Makes what scripts/portable needs of a checkout."""
-    folder.mkdir()
-    (folder / "build").symlink_to(build)
-    (folder / "LICENSE").symlink_to(SOURCE / "LICENSE")
-    (folder / "scripts").symlink_to(SOURCE / "scripts")
-    return folder
+    directory.mkdir()
+    (directory / "build").symlink_to(build)
+    (directory / "LICENSE").symlink_to(SOURCE / "LICENSE")
+    (directory / "scripts").symlink_to(SOURCE / "scripts")
+    return directory
 
 
 class FailureTest(unittest.TestCase):
     """It makes all of the directory or nothing."""
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="tzmark-test-")
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
+        directory = tempfile.TemporaryDirectory(prefix="tzmark-test-")
+        self.addCleanup(directory.cleanup)
+        self.root = Path(directory.name)
         self.build = self.root / "build"
         for part in ("bin", "libexec", "share/tzmark"):
             (self.build / part).mkdir(parents=True)
@@ -116,38 +116,41 @@ class FailureTest(unittest.TestCase):
 
 class PortableTest(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="tzmark-test-")
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
-        self.folder = self.root / "tzmark"
+        directory = tempfile.TemporaryDirectory(prefix="tzmark-test-")
+        self.addCleanup(directory.cleanup)
+        self.root = Path(directory.name)
+        self.directory = self.root / "tzmark"
         # From the build that this test belongs to, which need not be the checkout's own.
         here = checkout(self.root / "checkout", BUILD)
         subprocess.run(
-            ["scripts/portable", self.folder, "--corpus"], cwd=here, check=True
+            ["scripts/portable", self.directory, "--corpus"], cwd=here, check=True
         )
 
     def test_it_is_small(self) -> None:
         sizes = {
             path.name: path.stat().st_size
-            for path in self.folder.rglob("*")
+            for path in self.directory.rglob("*")
             if path.is_file() and path.name != "corpus.tar.gz"
         }
         self.assertIn("tzmark-bench", sizes)
         self.assertLess(sum(sizes.values()), BYTES_MAX, sizes)
 
     def test_it_runs_where_nothing_else_is(self) -> None:
-        for folder in ("dev", "proc", "tmp"):
-            (self.root / folder).mkdir()
+        for directory in ("dev", "proc", "tmp"):
+            (self.root / directory).mkdir()
         tried = [*ENTER, "mount", "--rbind", "/proc", self.root / "proc"]
         if subprocess.run(tried, capture_output=True).returncode != 0:
             self.skipTest("nothing can be mounted here, not even in a namespace")
-        for program in (*self.folder.glob("bin/*"), *self.folder.glob("libexec/*/*")):
+        for program in (
+            *self.directory.glob("bin/*"),
+            *self.directory.glob("libexec/*/*"),
+        ):
             for file in glibc_files(program):
                 place = self.root / file.relative_to("/")
                 place.parent.mkdir(parents=True, exist_ok=True)
                 if not place.exists():
                     shutil.copy(file, place)
-        share = self.folder / "share/tzmark"
+        share = self.directory / "share/tzmark"
         with tarfile.open(share / "corpus.tar.gz") as corpus:
             corpus.extractall(share)
         file = (

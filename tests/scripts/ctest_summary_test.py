@@ -35,6 +35,22 @@ it is wrong
 [  FAILED  ] Bad.One (0 ms)
 </system-out></testcase>"""
 
+RACE = """<testcase name="d" status="fail"><system-out>
+[ RUN      ] Quiet.One
+[       OK ] Quiet.One (0 ms)
+[ RUN      ] Racy.One
+==================
+WARNING: ThreadSanitizer: data race (pid=7)
+  Write of size 8 at 0x7b04
+SUMMARY: ThreadSanitizer: data race file.cc:1 in first
+==================
+WARNING: ThreadSanitizer: data race (pid=7)
+  Write of size 4 at 0x7b08
+SUMMARY: ThreadSanitizer: data race file.cc:2 in second
+[       OK ] Racy.One (0 ms)
+[  PASSED  ] 2 tests.
+</system-out></testcase>"""
+
 
 class CtestSummary(unittest.TestCase):
     def summary(self, *cases: str) -> tuple[int, str]:
@@ -67,6 +83,22 @@ class CtestSummary(unittest.TestCase):
         self.assertIn("FAILED c\n    [ RUN      ] Bad.One\n    it is wrong\n", text)
         self.assertNotIn("Good.One", text)
         self.assertTrue(text.endswith("1 passed, 1 failed, 1 skipped\n"))
+
+    def test_sanitizer_reports_of_tests_that_pass(self) -> None:
+        status, text = self.summary(RACE)
+        self.assertEqual(status, 1)
+        self.assertEqual(
+            [line.strip() for line in text.splitlines()],
+            [
+                "FAILED d",
+                "[ RUN      ] Racy.One",
+                "WARNING: ThreadSanitizer: data race (pid=7)",
+                "Write of size 8 at 0x7b04",
+                "SUMMARY: ThreadSanitizer: data race file.cc:1 in first",
+                "SUMMARY: ThreadSanitizer: data race file.cc:2 in second",
+                "0 passed, 1 failed",
+            ],
+        )
 
     def test_nothing_passed(self) -> None:
         self.assertEqual(self.summary(SKIPPED)[0], 1)

@@ -46,12 +46,12 @@ class GateTest(unittest.TestCase):
     def setUp(self) -> None:
         scratch = tempfile.TemporaryDirectory(prefix="tzmark test ")
         self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
-        (self.folder / "benchmark.py").write_text(BENCHMARK)
-        self.out = self.folder / "the results"
+        self.directory = Path(scratch.name)
+        (self.directory / "benchmark.py").write_text(BENCHMARK)
+        self.out = self.directory / "the results"
 
     def side(self, name: str, nanoseconds: float) -> Path:
-        side = self.folder / name
+        side = self.directory / name
         side.mkdir()
         (side / "time").write_text(str(nanoseconds))
         return side
@@ -63,7 +63,7 @@ class GateTest(unittest.TestCase):
             [SOURCE / "scripts/gate", "--tzmark", TZMARK, *arguments],
             capture_output=True,
             text=True,
-            cwd=self.folder,
+            cwd=self.directory,
         )
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
@@ -89,16 +89,16 @@ class GateTest(unittest.TestCase):
         plot = (self.out / "comparison.svg").read_text()
         self.assertIn(">decode</text>", plot)
         self.assertIn(">REGRESSION</text>", plot)
-        order = (self.folder / "order").read_text().split("\n")
+        order = (self.directory / "order").read_text().split("\n")
         self.assertEqual(order[:4], ["old side", "new", "new", "old side"])
 
     def test_a_slower_io_layer_fails(self) -> None:
         """Codec and raw path of tzmark bench become slower alike, by their own I/O paths."""
-        (self.folder / "bench.py").write_text(BENCH)
+        (self.directory / "bench.py").write_text(BENCH)
         subprocess.run(
-            [TZMARK, "bench", "--dir", self.folder / "scratch", "--rounds", "3"]
+            [TZMARK, "bench", "--dir", self.directory / "scratch", "--rounds", "3"]
             + ["--io", "pwrite", "--op", "read", "--verify", "none", "--scale", "1MiB"]
-            + ["--memory", "thp", "--json", self.folder / "template.json"],
+            + ["--memory", "thp", "--json", self.directory / "template.json"],
             check=True,
             capture_output=True,
         )
@@ -114,7 +114,7 @@ class GateTest(unittest.TestCase):
         self.run_gate(100, 100, 12, status=0)
 
     def test_without_the_packages_of_the_plot(self) -> None:
-        shadow = self.folder / "shadow"
+        shadow = self.directory / "shadow"
         shadow.mkdir()
         (shadow / "matplotlib.py").write_text("raise ImportError('No matplotlib')")
         with unittest.mock.patch.dict(os.environ, {"PYTHONPATH": str(shadow)}):
@@ -151,14 +151,22 @@ class GateTest(unittest.TestCase):
 
     def test_links_and_cdpath(self) -> None:
         """The script may be a link, and names are those of the current directory."""
-        (self.folder / "gate").symlink_to(SOURCE / "scripts/gate")
-        elsewhere = self.folder / "elsewhere"
+        (self.directory / "gate").symlink_to(SOURCE / "scripts/gate")
+        elsewhere = self.directory / "elsewhere"
         (elsewhere / "old").mkdir(parents=True)
         sides = (self.side("old", 100), self.side("new", 100))
         done = subprocess.run(
-            [self.folder / "gate", "--tzmark", TZMARK, "--runs", "12", "-o", "results"]
+            [
+                self.directory / "gate",
+                "--tzmark",
+                TZMARK,
+                "--runs",
+                "12",
+                "-o",
+                "results",
+            ]
             + ["old", "new", "--", sys.executable, "../benchmark.py"],
-            cwd=self.folder,
+            cwd=self.directory,
             env=os.environ | {"CDPATH": str(elsewhere)},
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""The figure of ARCHITECTURE.md is that of CMake's link graph, folders include each other without a cycle, and
+"""The figure of ARCHITECTURE.md is that of CMake's link graph, directories include each other without a cycle, and
 scripts/draw-architecture notices what is wrong with either.
 """
 
@@ -49,12 +49,12 @@ class Drawing(unittest.TestCase):
         ):
             draw.svg(graph, PURPOSES)
 
-    def test_folder_without_purpose(self) -> None:
+    def test_directory_without_purpose(self) -> None:
         graph = GRAPH | {"reference/new": set()}
         with self.assertRaisesRegex(draw.BadGraph, "no row for reference/new"):
             draw.svg(graph, PURPOSES)
 
-    def test_purpose_without_folder(self) -> None:
+    def test_purpose_without_directory(self) -> None:
         purposes = PURPOSES | {"reference/old": "what is gone"}
         with self.assertRaisesRegex(draw.BadGraph, "a row for reference/old"):
             draw.svg(GRAPH, purposes)
@@ -68,10 +68,10 @@ class Drawing(unittest.TestCase):
 
     def test_target_without_sources_stands_for_what_it_links(self) -> None:
         graph = {"tool": {"whole"}, "whole": {"part", "fmt::fmt"}}
-        folders = {"tool": "bench/cli", "part": "reference/codec", "whole": ""}
-        for known in (folders, {k: v for k, v in folders.items() if v}):
+        directories = {"tool": "bench/cli", "part": "reference/codec", "whole": ""}
+        for known in (directories, {k: v for k, v in directories.items() if v}):
             self.assertEqual(
-                draw.folder_links(graph, known)["bench/cli"], {"reference/codec"}
+                draw.directory_links(graph, known)["bench/cli"], {"reference/codec"}
             )
 
 
@@ -85,13 +85,13 @@ class Includes(unittest.TestCase):
     }
 
     def test_counts(self) -> None:
-        found = draw.folder_includes(self.SOURCES)
+        found = draw.directory_includes(self.SOURCES)
         self.assertEqual(found["reference/codec"], {"reference/bytes": 1})
         self.assertEqual(found["conformance/cli"], {"conformance/runner": 1})
 
     def test_arrow_back(self) -> None:
         sources = self.SOURCES | {"reference/bytes/b.h": '#include "codec/c.h"\n'}
-        found = draw.folder_includes(sources)
+        found = draw.directory_includes(sources)
         back = draw.cycle_edges({name: set(counts) for name, counts in found.items()})
         self.assertEqual(
             back,

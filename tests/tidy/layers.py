@@ -41,7 +41,7 @@ TESTING_USERS = (
 
 TESTING_TARGETS = {"tzmark_testing"}
 
-# CMake's targets are called tzmark_FOLDER, but for the command itself.
+# CMake's targets are called tzmark_DIRECTORY, but for the command itself.
 TARGETS = {layer: f"tzmark_{layer}" for layer in LAYERS} | {"cli": "tzmark"}
 
 # Edges that must be there: without them the graph was read wrongly, and every other check would pass for nothing.
@@ -85,14 +85,14 @@ SHARED_HEADERS = frozenset(
     for name in "installation made_directory output_file python_path suggestion".split()
 )
 
-# Folders under conformance/ that may use the reference: the adapter that puts it under test.
+# Directories under conformance/ that may use the reference: the adapter that puts it under test.
 REFERENCE_USERS = frozenset({"conformance/adapters/reference"})
 
 # The parts of the project that the benchmark measures or has nothing to do with.
 BENCH_STRANGERS = ("reference", "conformance")
 
-# Folders under bench/ whose headers are included by that name. Its cli/ shares the name with that of the reference.
-BENCH_FOLDERS = frozenset(
+# Directories under bench/ whose headers are included by that name. Its cli/ shares the name with that of the reference.
+BENCH_DIRECTORIES = frozenset(
     {
         "checkpoints",
         "workloads",
@@ -115,14 +115,14 @@ PRIVATE_ROOT = "reference"
 
 Graph = dict[str, set[str]]
 
-# For each target, the folders below the source in which the compiler looks for headers.
+# For each target, the directories below the source in which the compiler looks for headers.
 IncludeRoots = dict[str, set[str]]
 
 
 def configure(
     source: Path, scratch: Path, python: str
 ) -> tuple[Graph, dict[str, str], IncludeRoots]:
-    """Configures the project anew and returns who links whom and, for each target, its folder and include roots."""
+    """Configures the project anew and returns who links whom and, for each target, its directory and include roots."""
     query = scratch / ".cmake/api/v1/query/codemodel-v2"
     query.parent.mkdir(parents=True)
     query.touch()
@@ -135,17 +135,17 @@ def configure(
     )
     if done.returncode != 0:
         raise RuntimeError(f"cmake failed\n{done.stdout}{done.stderr}")
-    folders, roots = {}, {}
+    directories, roots = {}, {}
     for reply in (scratch / ".cmake/api/v1/reply").glob("target-*.json"):
         target = json.loads(reply.read_text())
-        folders[target["name"]] = target["paths"]["source"]
+        directories[target["name"]] = target["paths"]["source"]
         roots[target["name"]] = {
             Path(include["path"]).relative_to(source).as_posix()
             for group in target.get("compileGroups", [])
             for include in group.get("includes", [])
             if Path(include["path"]).is_relative_to(source)
         }
-    return read_dot(dot.read_text()), folders, roots
+    return read_dot(dot.read_text()), directories, roots
 
 
 def read_dot(dot: str) -> Graph:
@@ -167,13 +167,13 @@ def closure(graph: Graph, target: str) -> set[str]:
     return found
 
 
-def judges(target: str, folders: Mapping[str, str]) -> bool:
+def judges(target: str, directories: Mapping[str, str]) -> bool:
     """Whether a target belongs to the suite and not to what it judges."""
-    folder = folders.get(target, "")
-    return folder.startswith("conformance") and folder not in REFERENCE_USERS
+    directory = directories.get(target, "")
+    return directory.startswith("conformance") and directory not in REFERENCE_USERS
 
 
-def wrong_links(graph: Graph, folders: Mapping[str, str]) -> list[str]:
+def wrong_links(graph: Graph, directories: Mapping[str, str]) -> list[str]:
     """Every link that goes against the way of dependency."""
     wrong = [
         f"{source} should link {target}"
@@ -188,32 +188,34 @@ def wrong_links(graph: Graph, folders: Mapping[str, str]) -> list[str]:
     for target in PRODUCT:
         for other in sorted(closure(graph, target) & TESTING_TARGETS):
             wrong.append(f"{target} is of the product and must not link {other}")
-    for target in sorted(filter(lambda name: judges(name, folders), graph)):
+    for target in sorted(filter(lambda name: judges(name, directories), graph)):
         for other in sorted(closure(graph, target)):
-            is_reference = folders.get(other, "").startswith("reference")
+            is_reference = directories.get(other, "").startswith("reference")
             if is_reference and other != SHARED_TARGET:
                 wrong.append(f"{target} judges the reference and must not link {other}")
     for other in sorted(closure(graph, SHARED_TARGET)):
-        if other in folders and other not in OPTIONS_TARGETS:
+        if other in directories and other not in OPTIONS_TARGETS:
             wrong.append(
                 f"{SHARED_TARGET} is shared with the suite and must not link {other}"
             )
     for target in sorted(graph):
-        if folders.get(target, "").startswith(BENCH_STRANGERS):
+        if directories.get(target, "").startswith(BENCH_STRANGERS):
             for other in sorted(closure(graph, target)):
-                if folders.get(other, "").startswith("bench"):
+                if directories.get(other, "").startswith("bench"):
                     wrong.append(
                         f"{target} is not of the benchmark and must not link {other}"
                     )
     return wrong
 
 
-def wrong_include_roots(roots: IncludeRoots, folders: Mapping[str, str]) -> list[str]:
+def wrong_include_roots(
+    roots: IncludeRoots, directories: Mapping[str, str]
+) -> list[str]:
     """Every target of the benchmark that could include private headers of the reference."""
     return [
         f"{target} is of the benchmark and must not look for headers in {PRIVATE_ROOT}/"
         for target in sorted(roots)
-        if folders[target].startswith("bench")
+        if directories[target].startswith("bench")
         and not target.endswith("_test")
         and PRIVATE_ROOT in roots[target]
     ]
@@ -225,14 +227,14 @@ def may_use_testing(path: Path) -> bool:
 
 
 def is_for_tests(included: str) -> bool:
-    """Whether a header exists for tests only, by its folder or its name."""
+    """Whether a header exists for tests only, by its directory or its name."""
     return TESTING in included.split("/") or Path(included).name.startswith("test_")
 
 
 def wrong_includes(path: Path, text: str) -> list[str]:
     """Every include of a file that goes against the way of dependency, or over the wall."""
     wrong = []
-    folder = path.parent.as_posix()
+    directory = path.parent.as_posix()
     for included in re.findall(r'^#include ["<]([^">]+)[">]', text, re.MULTILINE):
         first = included.split("/")[0]
         if included in SHARED_HEADERS and path.parts[0] in ("conformance", "bench"):
@@ -241,7 +243,7 @@ def wrong_includes(path: Path, text: str) -> list[str]:
             own = path.parts[1]
             if first in LAYERS and first != own and first not in LAYERS[own]:
                 wrong.append(f"{path} must not include {included}")
-        elif path.parts[0] == "conformance" and folder not in REFERENCE_USERS:
+        elif path.parts[0] == "conformance" and directory not in REFERENCE_USERS:
             if first == "tzmark" or (first in LAYERS and "/" in included):
                 wrong.append(
                     f"{path} judges the reference and must not include {included}"
@@ -254,7 +256,7 @@ def wrong_includes(path: Path, text: str) -> list[str]:
                 )
         if is_for_tests(included) and not may_use_testing(path):
             wrong.append(f"{path} is of the product and must not include {included}")
-        if path.parts[0] in BENCH_STRANGERS and first in BENCH_FOLDERS:
+        if path.parts[0] in BENCH_STRANGERS and first in BENCH_DIRECTORIES:
             wrong.append(
                 f"{path} is not of the benchmark and must not include {included}"
             )

@@ -34,7 +34,7 @@ GOOD = {
     "tzmark_bench_harness": {"tzmark_codec"},
     "tzmark_bench_measure": {"tzmark_bench_harness"},
 }
-FOLDERS = {
+DIRECTORIES = {
     "tzmark_bytes": "reference/bytes",
     "tzmark_codec": "reference/codec",
     "tzmark-conform": "conformance/commands",
@@ -48,18 +48,18 @@ FOLDERS = {
 
 class TheChecks(unittest.TestCase):
     def test_good_graph_passes(self) -> None:
-        self.assertEqual(wrong_links(GOOD, FOLDERS), [])
+        self.assertEqual(wrong_links(GOOD, DIRECTORIES), [])
 
     def test_link_upwards(self) -> None:
         graph = GOOD | {"tzmark_bytes": {"tzmark_io"}}
         self.assertIn(
-            "tzmark_bytes must not link tzmark_io", wrong_links(graph, FOLDERS)
+            "tzmark_bytes must not link tzmark_io", wrong_links(graph, DIRECTORIES)
         )
 
     def test_link_sideways(self) -> None:
         graph = GOOD | {"tzmark_format": {"tzmark_bytes", "tzmark_io"}}
         self.assertIn(
-            "tzmark_format must not link tzmark_io", wrong_links(graph, FOLDERS)
+            "tzmark_format must not link tzmark_io", wrong_links(graph, DIRECTORIES)
         )
 
     def test_judge_links_the_judged(self) -> None:
@@ -67,19 +67,19 @@ class TheChecks(unittest.TestCase):
             "tzmark_conformance_runner": {"helper"},
             "helper": {"tzmark_bytes"},
         }
-        wrong = wrong_links(graph, FOLDERS)
+        wrong = wrong_links(graph, DIRECTORIES)
         self.assertIn(
             "tzmark-conform judges the reference and must not link tzmark_bytes", wrong
         )
 
     def test_what_the_judge_shares(self) -> None:
         shared = {"tzmark_conformance_runner": {"tzmark_program_files"}}
-        folders = FOLDERS | {"tzmark_program_files": "program"}
-        self.assertEqual(wrong_links(GOOD | shared, folders), [])
+        directories = DIRECTORIES | {"tzmark_program_files": "program"}
+        self.assertEqual(wrong_links(GOOD | shared, directories), [])
         graph = GOOD | shared | {"tzmark_program_files": {"tzmark_bytes"}}
         self.assertIn(
             "tzmark_program_files is shared with the suite and must not link tzmark_bytes",
-            wrong_links(graph, folders),
+            wrong_links(graph, directories),
         )
 
     def test_the_measured_links_the_benchmark(self) -> None:
@@ -88,7 +88,7 @@ class TheChecks(unittest.TestCase):
                 graph = GOOD | {target: GOOD[target] | {"tzmark_bench_workloads"}}
                 self.assertIn(
                     f"{target} is not of the benchmark and must not link tzmark_bench_workloads",
-                    wrong_links(graph, FOLDERS),
+                    wrong_links(graph, DIRECTORIES),
                 )
 
     def test_product_links_test_doubles(self) -> None:
@@ -98,18 +98,18 @@ class TheChecks(unittest.TestCase):
                 product = "tzmark" if target in GOOD else target
                 self.assertIn(
                     f"{product} is of the product and must not link tzmark_testing",
-                    wrong_links(graph, FOLDERS),
+                    wrong_links(graph, DIRECTORIES),
                 )
 
     def test_command_links_the_simulated_training(self) -> None:
         graph = GOOD | {"tzmark": GOOD["tzmark"] | {"tzmark_training"}}
         self.assertIn(
-            "tzmark must not link tzmark_training", wrong_links(graph, FOLDERS)
+            "tzmark must not link tzmark_training", wrong_links(graph, DIRECTORIES)
         )
 
     def test_private_include_root(self) -> None:
         private = {"reference", "reference/include"}
-        folders = FOLDERS | {"bench_test": "bench"}
+        directories = DIRECTORIES | {"bench_test": "bench"}
         for target, roots, is_wrong in (
             ("tzmark_bench_harness", private, True),
             ("tzmark_bench_harness", {"bench", "reference/include"}, False),
@@ -117,7 +117,7 @@ class TheChecks(unittest.TestCase):
             ("tzmark_codec", private, False),
         ):
             with self.subTest(target=target, roots=roots):
-                found = wrong_include_roots({target: roots}, folders)
+                found = wrong_include_roots({target: roots}, directories)
                 self.assertEqual(bool(found), is_wrong)
 
     def test_empty_graph(self) -> None:
@@ -183,9 +183,11 @@ class TheChecks(unittest.TestCase):
 class TheTree(unittest.TestCase):
     def test_links(self) -> None:
         with tempfile.TemporaryDirectory() as scratch:
-            graph, folders, roots = configure(SOURCE_DIR, Path(scratch), sys.executable)
-        self.assertEqual(wrong_links(graph, folders), [])
-        self.assertEqual(wrong_include_roots(roots, folders), [])
+            graph, directories, roots = configure(
+                SOURCE_DIR, Path(scratch), sys.executable
+            )
+        self.assertEqual(wrong_links(graph, directories), [])
+        self.assertEqual(wrong_include_roots(roots, directories), [])
         # Without roots the check would pass for nothing.
         self.assertIn("reference/include", roots["tzmark_bench_harness"])
 

@@ -1,4 +1,4 @@
-"""Which folders of the reference may change files and directories, and which may open files by name.
+"""Which directories of the reference may change files and directories, and which may open files by name.
 
 Names, attributes and locks change in reference/os alone, on the descriptors of open directories: there tests can meet
 every change with a fault or a loss of power, and no name that was looked up can come to mean another file.
@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-# Calls and flags, and the folders under reference/ that may use them.
+# Calls and flags, and the directories under reference/ that may use them.
 RULES: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "change names": (
         frozenset(
@@ -55,7 +55,7 @@ RULES: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 # Names that methods have too: these calls are only seen as the project writes them, ::call(...).
 NAMES_OF_METHODS = frozenset({"link", "open", "rename"})
 
-# The file that reads a table of the system outside these folders, and those that the programs share with the suite,
+# The file that reads a table of the system outside these directories, and those that the programs share with the suite,
 # which links nothing of reference/os: they work on descriptors too.
 EXCEPTIONS = {("reference/codec/undo_journal_recovery.cc", "std::fopen")} | {
     (f"program/{file}", name)
@@ -68,7 +68,7 @@ EXCEPTIONS = {("reference/codec/undo_journal_recovery.cc", "std::fopen")} | {
 
 
 def is_judged(path: Path) -> bool:
-    """Whether a file is a part of the product's reference, where all of its folders are meant."""
+    """Whether a file is a part of the product's reference, where all of its directories are meant."""
     return (
         path.parts[0] in ("reference", "program")
         and path.suffix in (".cc", ".h", ".cu")
@@ -77,8 +77,8 @@ def is_judged(path: Path) -> bool:
     )
 
 
-def folder_of(path: Path) -> str:
-    """The folder below reference/, or program."""
+def directory_of(path: Path) -> str:
+    """The directory below reference/, or program."""
     return path.parts[1] if path.parts[0] == "reference" else path.parts[0]
 
 
@@ -92,14 +92,14 @@ def pattern(name: str) -> str:
 
 
 def wrong_calls(path: Path, text: str) -> list[str]:
-    """Every call of a file that its folder may not make."""
+    """Every call of a file that its directory may not make."""
     if not is_judged(path):
         return []
     code = re.sub(r"//.*", "", text)
     return [
         f"{path} must not {what}, as {name} does"
-        for what, (names, folders) in RULES.items()
-        if folder_of(path) not in folders
+        for what, (names, directories) in RULES.items()
+        if directory_of(path) not in directories
         for name in sorted(names)
         if (path.as_posix(), name) not in EXCEPTIONS and re.search(pattern(name), code)
     ]

@@ -1,4 +1,4 @@
-"""Files and directories are changed in one folder, and the check sees it when they are not."""
+"""Files and directories are changed in one directory, and the check sees it when they are not."""
 
 import unittest
 from pathlib import Path
@@ -18,15 +18,15 @@ def use_of(name: str) -> str:
 
 class TheCheck(unittest.TestCase):
     def test_each_call_is_seen_where_it_is_not_allowed(self) -> None:
-        for what, (names, folders) in RULES.items():
+        for what, (names, directories) in RULES.items():
             for name in names:
                 with self.subTest(what=what, name=name):
                     self.assertEqual(
                         wrong_calls(CODEC, use_of(name)),
                         [f"{CODEC} must not {what}, as {name} does"],
                     )
-                    for folder in folders:
-                        path = Path("reference", folder, "a.cc")
+                    for directory in directories:
+                        path = Path("reference", directory, "a.cc")
                         self.assertEqual(wrong_calls(path, use_of(name)), [])
 
     def test_what_only_looks_like_a_call(self) -> None:

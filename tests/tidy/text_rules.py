@@ -21,35 +21,19 @@ REGISTRY_HOST = re.compile(
     r"ian\.org|(?:archive|ports|security)\.ubu" + r"ntu\.com)\b"
 )
 
-# Words that plain English does not need.
-UNWANTED = re.compile(r"\b(?:no" + r"body|be" + r"side|who" + r"ever)\b", re.IGNORECASE)
+# Words that plain English does not need, and one that has another name here: directory.
+UNWANTED = re.compile(
+    r"\b(?:no" + r"body|be" + r"side|who" + r"ever|(?-i:[Ff]old" + r"ers?))\b",
+    re.IGNORECASE,
+)
 # Still to be rewritten: this list only shrinks.
 WITH_UNWANTED = (
-    "bench/",
-    "conformance/mutation/",
     "conformance/wrong_adapters/assuming.py",
     "corpus/recipes/",
-    "docs/benchmarking.md",
-    "packaging/requirements-manylinux.txt",
-    "reference/cli/cli_test.cc",
-    "reference/codec/edit_test.cc",
-    "reference/codec/lanes.h",
-    "reference/codec/pipeline.h",
-    "reference/codec/undo_journal.h",
-    "reference/codec/undo_journal_recovery.cc",
-    "reference/format/name_tree_test.cc",
-    "reference/include/",
-    "reference/io/",
-    "reference/program/",
-    "reference/safetensors/cases/header_cases.py",
-    "reference/safetensors/cases/shard_cases.py",
-    "reference/testing/files/other_user.h",
-    "reports/requirements.txt",
+    # The id of a case, which stays.
+    "reference/safetensors/cases/data_cases.py",
+    "reports/safetensors-readers/",
     "reports/upstream-releases/",
-    "tests/crash/checkpoint_test.py",
-    "tests/crash/scenarios.py",
-    "tests/limits/processes_test.py",
-    "tests/peers/",
 )
 
 Finding = tuple[int, str]

@@ -27,11 +27,11 @@ def project_files(root: Path = SOURCE_DIR) -> list[Path]:
         names = [os.fsdecode(name) for name in listing.split(b"\0") if name]
         return sorted({Path(name) for name in names if (root / name).is_file()})
     found = []
-    for folder, folders, files in os.walk(root):
-        relative = Path(folder).relative_to(root)
-        folders[:] = [
+    for directory, directories, files in os.walk(root):
+        relative = Path(directory).relative_to(root)
+        directories[:] = [
             name
-            for name in folders
+            for name in directories
             if name not in IGNORED and (relative / name).as_posix() not in IGNORED_PATHS
         ]
         found += [relative / name for name in files if not name.endswith(".pyc")]
