@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -75,6 +76,7 @@ std::string message_of(const std::exception& error) {
           problem.message());
     }
   }
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory";
   return problem_of(error);
 }
 

@@ -28,8 +28,19 @@ inline void plant(SafetensorsBugs& bugs, std::string rule, std::string name,
   bugs.push_back({std::move(rule), std::move(name), std::move(misread)});
 }
 
+// A mistake that changes a file, and refuses none.
+template <typename Change>
+std::function<bool(mutation::SafetensorsDraft&)> takes(const Change& change) {
+  return [change](mutation::SafetensorsDraft& draft) {
+    change(draft);
+    return true;
+  };
+}
+
 // Bugs of JSON, of its strings, and of what is before and behind it.
 SafetensorsBugs bugs_of_header();
+// Bugs of metadata, and of what an object has twice.
+SafetensorsBugs bugs_of_metadata();
 // Bugs of dtypes, shapes, sizes and numbers.
 SafetensorsBugs bugs_of_tensors();
 // Bugs of offsets and data.

@@ -58,7 +58,7 @@ Question question_of(std::filesystem::path file, const Case& item, Command comma
           .feed = nullptr};
 }
 
-std::string_view suffix_of(const Case& item) { return format_of_layout(item.layout).suffix; }
+std::string_view suffix_of(const Case& item) { return suffix_of_layout(item.layout); }
 
 void AskedAgain::examine(const Case& item, Step& step, RandomValues& random_values, StagedFile* staged,
                          const Ask& ask) {
@@ -104,8 +104,8 @@ Step AskedAgain::repeat(const Asked& asked, StagedFile* staged, RandomValues& ra
   }
   const std::vector<std::byte> content = read_case_file(manifest_, item);
   std::optional<StagedFile> other;
-  if (staged == nullptr || staged->path().extension() != suffix_of(item)) {
-    staged = &other.emplace(content, suffix_of(item));
+  if (staged == nullptr || staged->suffix() != suffix_of(item) || !item.shards.empty()) {
+    staged = &other.emplace(content, suffix_of(item), read_shards(manifest_, item));
   } else {
     staged->put(content);
   }

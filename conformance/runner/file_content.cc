@@ -41,6 +41,10 @@ void write_all(const Descriptor& file, const fs::path& path, std::string_view co
   }
 }
 
+std::uint64_t physical_memory_bytes() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace
 
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_t size_max_bytes) {
@@ -54,6 +58,9 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_
   if (!S_ISREG(status.st_mode)) throw fail("is not a file");
   const auto size_bytes = static_cast<std::uint64_t>(status.st_size);
   if (size_bytes > size_max_bytes) throw fail(fmt::format("has {} bytes, more than {}", size_bytes, size_max_bytes));
+  if (const std::uint64_t memory_bytes = physical_memory_bytes(); size_bytes > memory_bytes) {
+    throw fail(fmt::format("has {} bytes, and this machine has memory for {}", size_bytes, memory_bytes));
+  }
   std::vector<std::byte> content(size_bytes);
   std::size_t done_bytes = 0;
   while (done_bytes < content.size()) {

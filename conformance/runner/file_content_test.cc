@@ -13,6 +13,7 @@ namespace tzmark::conformance {
 namespace {
 
 using ::testing::EndsWith;
+using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 // What is wrong with a place to write to; empty if nothing is.
@@ -37,6 +38,17 @@ TEST(ReadFile, LinksOfTheUserAreFollowed) {
   EXPECT_THROW(read_named_file(link, 6), EnvironmentError);
   EXPECT_THROW(read_named_file(directory.path()), EnvironmentError);
   EXPECT_THROW(read_named_file(directory.path() / "none"), EnvironmentError);
+}
+
+TEST(ReadFile, AFileLargerThanTheMemoryIsRefused) {
+  const ScratchDirectory directory;
+  const fs::path file = directory.path() / "file";
+  write_file(file, "content");
+  std::error_code too_large;
+  fs::resize_file(file, std::uintmax_t{1} << 43, too_large);
+  if (too_large) GTEST_SKIP() << "no files of 8 TiB here: " << too_large.message();
+  EXPECT_THAT(refusal([](const fs::path& name) { read_file(name); }, file),
+              HasSubstr("has 8796093022208 bytes, and this machine has memory for "));
 }
 
 TEST(CheckOutput, OfFiles) {

@@ -29,10 +29,11 @@ model::Outline outline_of_safetensors(model::Bytes file, const std::set<std::str
 }
 
 constexpr std::array kFormats = {
-    FileFormat{"tensorizer", ".tensors", "share/tzmark/corpus", "FORMAT.md", "", "TZR-HDR-001", false, describe_tensors,
-               model::describe_structure},
-    FileFormat{"safetensors", ".safetensors", "share/tzmark/safetensors", "SAFETENSORS.md", "safetensors", "ST-001",
-               true, describe_safetensors, outline_of_safetensors},
+    FileFormat{"tensorizer", ".tensors", "share/tzmark/corpus", "FORMAT.md", "", "", "", "TZR-HDR-001", false,
+               describe_tensors, model::describe_structure},
+    FileFormat{"safetensors", ".safetensors", "share/tzmark/safetensors", "SAFETENSORS.md", "safetensors",
+               "safetensors-sharded", ".safetensors.index.json", "ST-001", true, describe_safetensors,
+               outline_of_safetensors},
 };
 constexpr const FileFormat& kTensorizer = kFormats[0];
 constexpr const FileFormat& kSafetensors = kFormats[1];
@@ -52,9 +53,15 @@ const FileFormat& format_of_name(std::string_view name) {
 }
 
 const FileFormat& format_of_layout(std::string_view layout) {
-  const auto* const found = std::ranges::find_if(
-      kFormats, [&](const FileFormat& format) { return !format.only_layout.empty() && format.only_layout == layout; });
+  const auto* const found = std::ranges::find_if(kFormats, [&](const FileFormat& format) {
+    return !format.only_layout.empty() && (format.only_layout == layout || format.sharded_layout == layout);
+  });
   return found != kFormats.end() ? *found : kFormats.front();
+}
+
+std::string_view suffix_of_layout(std::string_view layout) {
+  const FileFormat& format = format_of_layout(layout);
+  return layout == format.sharded_layout ? format.index_suffix : format.suffix;
 }
 
 const FileFormat& format_of_file(model::Bytes file, std::string_view name) {
@@ -75,7 +82,9 @@ std::set<std::string> all_layouts() {
   std::set<std::string> all;
   for (const model::Layout& layout : model::layouts()) all.emplace(layout.name);
   for (const FileFormat& format : kFormats) {
-    if (!format.only_layout.empty()) all.emplace(format.only_layout);
+    for (const std::string_view layout : {format.only_layout, format.sharded_layout}) {
+      if (!layout.empty()) all.emplace(layout);
+    }
   }
   return all;
 }

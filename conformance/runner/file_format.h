@@ -18,6 +18,9 @@ struct FileFormat {
   std::string_view document;  // that states its rules
   // Of all its files in the corpus, where that is one; empty: model/tables.h lists its layouts.
   std::string_view only_layout;
+  // The layout of its models of several files, and what ends the name of an index of these; empty if it has none.
+  std::string_view sharded_layout;
+  std::string_view index_suffix;
   std::string_view first_rule;  // that a file breaks which is none of the format at all
   bool writer_orders;           // whether a writer may write tensors in any order
   model::Description (*describe)(model::Bytes file, const model::Secret& secret, const std::set<std::string>& without);
@@ -32,6 +35,9 @@ const FileFormat& format_of_name(std::string_view name);
 
 // layout: of a case. One that no format has is the first format's.
 const FileFormat& format_of_layout(std::string_view layout);
+
+// What ends the name of the file that a reader opens.
+std::string_view suffix_of_layout(std::string_view layout);
 
 // By what the file begins with; where that is like no format, by its name.
 const FileFormat& format_of_file(model::Bytes file, std::string_view name);

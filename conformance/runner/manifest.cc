@@ -63,6 +63,14 @@ Case parse_case(const Json& entry, Operation operation) {
   item.path = parse_path(entry.at(operation == Operation::kRead ? "path" : "spec").get<std::string>());
   item.sha256 = entry.at("sha256").get<std::string>();
   item.size_bytes = entry.at("size_bytes").get<std::uint64_t>();
+  if (const auto shards = entry.find("shards"); shards != entry.end()) {
+    for (const Json& shard : *shards) {
+      const fs::path path = parse_path(shard.at("path").get<std::string>());
+      const std::string name = optional_field<std::string>(shard, "name").value_or(path.filename());
+      parse_path((fs::path("model") / name).lexically_normal());
+      item.shards.push_back({path, name, shard.at("sha256").get<std::string>()});
+    }
+  }
   item.layout = entry.at("layout").get<std::string>();
   item.features = entry.at("features").get<std::vector<std::string>>();
   item.verdict = parse_verdict(entry.at("verdict").get<std::string>());
@@ -210,6 +218,14 @@ std::vector<std::byte> read_case_file(const Manifest& manifest, const Case& item
   return read_corpus_file(manifest, item, item.path, item.sha256);
 }
 
+std::vector<Shard> read_shards(const Manifest& manifest, const Case& item) {
+  std::vector<Shard> shards;
+  for (const ShardPath& shard : item.shards) {
+    shards.push_back({shard.name, read_corpus_file(manifest, item, shard.path, shard.sha256)});
+  }
+  return shards;
+}
+
 void load_expected(const Manifest& manifest, std::vector<Case>& cases) {
   for (Case& item : cases) {
     if (item.expected) item.expected_text = std::make_shared<const std::string>(read_expected(manifest, item));
@@ -236,6 +252,7 @@ void check_unchanged(const Manifest& manifest, const std::vector<Case>& cases) {
   check(kRulesName, manifest.rules_sha256);
   for (const Case& item : cases) {
     read_case_file(manifest, item);
+    read_shards(manifest, item);
     if (item.expected) read_expected(manifest, item);
   }
 }

@@ -55,13 +55,21 @@ struct Policy {
 // "accept" or "reject".
 std::string_view name_of(const Policy& policy);
 
+// A file that an index of shards lists, or that a careless reader would take for it.
+struct ShardPath {
+  std::filesystem::path path;  // below the corpus
+  std::string name;            // relative to the index, and at most one directory above it
+  std::string sha256;
+};
+
 struct Case {
   std::string id;
   Operation operation = Operation::kRead;
   std::filesystem::path path;  // below the corpus; the file, or the specification
   std::string sha256;
   std::uint64_t size_bytes = 0;
-  std::string layout;  // of the file, or that the writer must choose
+  std::vector<ShardPath> shards;  // of an index of shards
+  std::string layout;             // of the file, or that the writer must choose
   std::vector<std::string> features;
   Verdict verdict = Verdict::kValid;
   std::string tier;
@@ -112,6 +120,15 @@ Json describe(const Case& item);
 
 // The file of a case, or its specification. Throws EnvironmentError if it is missing or differs from the manifest.
 std::vector<std::byte> read_case_file(const Manifest& manifest, const Case& item);
+
+// A file of a model that consists of several.
+struct Shard {
+  std::string name;  // relative to the index
+  std::vector<std::byte> content;
+};
+
+// Throws EnvironmentError if a file is missing or differs from the manifest.
+std::vector<Shard> read_shards(const Manifest& manifest, const Case& item);
 
 // Reads the expected answers of cases into them. An adapter could overwrite the files, so this comes before its start.
 // Throws EnvironmentError if a file is missing or differs from the manifest.

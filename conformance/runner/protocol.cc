@@ -21,7 +21,8 @@ namespace {
 constexpr int kProtocolVersion = 1;
 
 const std::set<std::string> kCommands = {"decode", "verify", "stream", "encode", "serve"};
-const std::set<std::string> kReaderMayOmit = {"layout", "wire_dtype", "crc32_field", "sha256_field", "module_index"};
+const std::set<std::string> kReaderMayOmit = {"layout",      "metadata",     "wire_dtype",
+                                              "crc32_field", "sha256_field", "module_index"};
 const std::set<std::string> kWriterMayOmit = {"module_index"};
 const std::set<std::string> kClaimedInputModes = {"pipe", "offset"};
 constexpr std::size_t kNameMaxBytes = 200;

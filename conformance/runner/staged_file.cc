@@ -26,6 +26,7 @@ namespace {
 struct Spare {
   std::unique_ptr<ScratchDirectory> directory;
   std::filesystem::path path;  // of a file in it
+  std::string suffix;
 };
 thread_local Spare spare;
 
@@ -37,15 +38,26 @@ std::string neutral_name(std::string_view suffix) {
 
 }  // namespace
 
-StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suffix)
-    : directory_(spare.directory ? std::move(spare.directory) : std::make_unique<ScratchDirectory>()) {
+StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suffix, std::vector<Shard> shards)
+    : directory_(spare.directory ? std::move(spare.directory) : std::make_unique<ScratchDirectory>()),
+      suffix_(suffix),
+      shards_(std::move(shards)) {
   const std::filesystem::path left = std::exchange(spare.path, {});
-  if (!left.empty() && left.extension() == suffix && overwrite_file(left, model::text_of(content))) {
+  const bool is_reused = shards_.empty() && !left.empty() && spare.suffix == suffix;
+  if (is_reused && overwrite_file(left, model::text_of(content))) {
     path_ = left;
     return;
   }
   if (!left.empty()) ::unlink(left.c_str());
-  path_ = directory_->path() / neutral_name(suffix);
+  path_ = directory_->path();
+  // Then what a name leads to above the index is still in the directory of this file.
+  if (!shards_.empty()) std::filesystem::create_directory(path_ /= "model");
+  for (const Shard& shard : shards_) {
+    const std::filesystem::path name = (path_ / shard.name).lexically_normal();
+    std::filesystem::create_directories(name.parent_path());
+    write_file(name, model::text_of(shard.content));
+  }
+  path_ /= neutral_name(suffix);
   write_file(path_, model::text_of(content));
 }
 
@@ -56,7 +68,13 @@ void StagedFile::put(std::span<const std::byte> content) {
 }
 
 StagedFile::~StagedFile() {
-  if (directory_->holds_only(path_.filename())) spare = {std::move(directory_), std::move(path_)};
+  if (directory_->holds_only(path_.filename())) spare = {std::move(directory_), std::move(path_), suffix_};
+}
+
+bool StagedFile::shards_hold() const {
+  return std::ranges::all_of(shards_, [&](const Shard& shard) {
+    return holds((path_.parent_path() / shard.name).lexically_normal(), shard.content);
+  });
 }
 
 bool holds(const std::filesystem::path& path, std::span<const std::byte> content) {

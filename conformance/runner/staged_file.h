@@ -9,8 +9,11 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "runner/manifest.h"
 #include "runner/scratch_directory.h"
 
 namespace tzmark::conformance {
@@ -21,8 +24,9 @@ namespace tzmark::conformance {
 // ordinary directory is one for every user: only the input mode read-only forbids it, to all.
 class StagedFile {
  public:
-  // suffix ends the name, such as ".tensors". Throws EnvironmentError if the file cannot be written.
-  StagedFile(std::span<const std::byte> content, std::string_view suffix);
+  // suffix ends the name, such as ".tensors". shards lie where an index looks for them. Throws EnvironmentError if a
+  // file cannot be written.
+  StagedFile(std::span<const std::byte> content, std::string_view suffix, std::vector<Shard> shards = {});
   ~StagedFile();
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
@@ -31,12 +35,18 @@ class StagedFile {
   // EnvironmentError if it cannot be written.
   void put(std::span<const std::byte> content);
 
+  // Whether all shards have the content that they had.
+  bool shards_hold() const;
+
+  std::string_view suffix() const { return suffix_; }
   const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& directory() const { return directory_->path(); }
 
  private:
   std::unique_ptr<ScratchDirectory> directory_;
+  std::string suffix_;
   std::filesystem::path path_;
+  std::vector<Shard> shards_;
 };
 
 // Whether there is a file of this name, no link, that this user may read, with this content. Reads it each time: on

@@ -65,6 +65,18 @@ struct FileQuestion {
   StagedFile* staged = nullptr;  // that file, if it is a copy
 };
 
+bool is_sharded(const Case& item) { return item.layout == format_of_layout(item.layout).sharded_layout; }
+
+// Whether a case is asked about as a plain file and not in any other input mode.
+bool is_only_file(const Case& item) { return item.operation == Operation::kEncode || is_sharded(item); }
+
+// A stream has one file.
+std::vector<Command> commands_about(const Case& item, InputMode mode, const Profile& profile) {
+  std::vector<Command> commands = commands_in(mode, profile);
+  if (is_sharded(item)) std::erase(commands, Command::kStream);
+  return commands;
+}
+
 // Asks about a file in an input mode. Returns false if there is nothing more to ask about it.
 bool ask_in_mode(InputMode mode, const FileQuestion& about, Worker& worker, std::vector<Step>& steps) {
   const auto& [item, judged, expected, content, name, staged] = about;
@@ -73,18 +85,20 @@ bool ask_in_mode(InputMode mode, const FileQuestion& about, Worker& worker, std:
   // If the first bytes are reason enough to reject, the rest never ends.
   Feed feed = {.bytes = content, .endless = item.pipe_max_bytes.has_value()};
   if (item.pipe_max_bytes) feed.taken_max_bytes = *item.pipe_max_bytes;
-  for (const Command command : commands_in(mode, adapter.profile())) {
+  for (const Command command : commands_about(item, mode, adapter.profile())) {
     Question question = question_of(name, item, command);
     if (staged != nullptr) question.directory = staged->directory();
     if (command == Command::kStream) question.feed = &feed;
     const auto ask = [&](RandomValues&) {
       Step asked = worker.stage.ask(mode, question, content, adapter, limits);
+      if (staged != nullptr && !staged->shards_hold()) asked.changed_file = true;
       judge_step(judged, expected, adapter.profile(), asked);
       return asked;
     };
     Step step = ask(worker.random_values);
     const bool changed = step.changed_file;
-    if (is_failure(step.outcome)) {
+    // The model describes one file.
+    if (is_failure(step.outcome) && !is_sharded(item)) {
       step.explanation = explain(judged, step, content, describe_read(content, item));
     }
     // A changed file is not what the question was about.
@@ -104,11 +118,12 @@ bool is_sampled(const Case& item) {
 void ask_about(const FileQuestion& about, Worker& worker, std::vector<Step>& steps) {
   const InputModeOptions& input = worker.options.input;
   for (const InputMode mode : input.modes) {
+    if (is_only_file(about.item) && mode != InputMode::kFile) continue;
     if (!ask_in_mode(mode, about, worker, steps)) return;
   }
   // What fails already says enough, and large files take long.
   const bool passed = std::ranges::all_of(steps, [](const Step& step) { return step.outcome == Outcome::kPass; });
-  if (!passed || steps.empty() || is_large(about.item) || !is_sampled(about.judged)) return;
+  if (!passed || steps.empty() || is_large(about.item) || is_only_file(about.item) || !is_sampled(about.judged)) return;
   const auto mode = sample(worker.sampled, worker.adapter.profile(), about.item.sha256);
   if (!mode) return;
   ask_in_mode(*mode, about, worker, steps);
@@ -122,12 +137,11 @@ void ask_about(const FileQuestion& about, Worker& worker, std::vector<Step>& ste
 std::optional<std::string> absence_from_all(const Case& item, const Profile& profile,
                                             const std::vector<InputMode>& modes) {
   for (const InputMode mode : modes) {
-    if (item.operation == Operation::kEncode ? mode == InputMode::kFile : !commands_in(mode, profile).empty()) {
-      return std::nullopt;
-    }
+    if (is_only_file(item) && mode != InputMode::kFile) continue;
+    if (item.operation == Operation::kEncode || !commands_about(item, mode, profile).empty()) return std::nullopt;
   }
-  return item.operation == Operation::kEncode ? "is an encode case, which has only the input mode file"
-                                              : absence(modes.front());
+  if (item.operation == Operation::kEncode) return "is an encode case, which has only the input mode file";
+  return is_sharded(item) ? "is a model of several files, which has only the input mode file" : absence(modes.front());
 }
 
 Step ask_to_encode(const Case& item, Worker& worker) {
@@ -174,7 +188,7 @@ CaseResult run_case(const Case& item, Worker& worker) {
       return;
     }
     const std::optional<Json> expected = expected_of(item);
-    StagedFile file(content, suffix_of(item));
+    StagedFile file(content, suffix_of(item), read_shards(worker.manifest, item));
     ask_about({item, judged, expected, content, file.path(), &file}, worker, steps);
   });
 }

@@ -219,17 +219,19 @@ class Reading {
 
   void read_metadata(JsonReader& json, Place key) {
     const std::size_t begin = json.at();
+    texts_.clear();
     if (json.next() == '{') {
-      std::set<std::string> keys;
+      std::string* text = nullptr;
       json.object(
           [&](std::string name, std::size_t key_at) {
-            if (keys.insert(std::move(name)).second) return;
-            defect_of_spec("ST-008", in_file(key_at), "the metadata has a key twice");
+            const auto [found, is_new] = texts_.try_emplace(std::move(name));
+            text = &found->second;
+            if (!is_new) defect_of_spec("ST-008", in_file(key_at), "the metadata has a key twice");
           },
           [&] {
             const std::size_t value_at = json.at();
             if (json.next() == '"') {
-              json.string();
+              *text = json.string();
               return;
             }
             refuse_value(json, [&] { defect("ST-009", in_file(value_at), "a value of the metadata is no string"); });
@@ -468,6 +470,8 @@ class Reading {
   }
 
   void write_document() {
+    Json texts = Json::array();
+    for (const auto& [key, text] : texts_) texts.push_back(Json::array({key, text}));
     Json tensors = Json::array();
     for (const Tensor& tensor : tensors_) {
       const std::uint64_t bytes = tensor.end() - tensor.begin();
@@ -485,8 +489,11 @@ class Reading {
            {"crc32_field", nullptr},
            {"sha256_field", nullptr}});
     }
-    result_.document = {
-        {"data_version", nullptr}, {"layout", "safetensors"}, {"encrypted", false}, {"tensors", std::move(tensors)}};
+    result_.document = {{"data_version", nullptr},
+                        {"layout", "safetensors"},
+                        {"encrypted", false},
+                        {"metadata", std::move(texts)},
+                        {"tensors", std::move(tensors)}};
   }
 
   const model::Bytes file_;
@@ -496,6 +503,7 @@ class Reading {
   std::uint64_t data_begin_ = 0;  // 0: not known
   std::string_view text_;
   std::vector<Place> metadata_;
+  std::map<std::string, std::string> texts_;  // of the metadata
   std::vector<Tensor> tensors_;
   bool is_whole_ = true;
   bool is_stopped_ = false;

@@ -54,10 +54,11 @@ def load(file: str) -> Json:
         length = int.from_bytes(stream.read(8), "little")
         header = parse(stream.read(length).decode())
         data = stream.read()
-    header.pop("__metadata__", None)
+    metadata = header.pop("__metadata__", {})
     return {
         "data_version": None,
         "layout": "safetensors",
         "encrypted": False,
+        "metadata": sorted(metadata.items()),
         "tensors": [tensor(name, entry, data) for name, entry in header.items()],
     }

@@ -1,11 +1,12 @@
 // The models as an adapter (conformance/PROTOCOL.md): a second implementation for the suite to judge. A file whose name
-// ends in .safetensors is of that format.
+// ends in .safetensors or .safetensors.index.json is of that format.
 // With --without RULE it skips the checks of that rule. The suite must catch each such reader. Any failure other than
 // that of the file is no answer: a line on stderr and a status above 2.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -17,6 +18,7 @@
 #include "model/tables.h"
 #include "model/text.h"
 #include "safetensors_model/describe.h"
+#include "safetensors_model/describe_sharded.h"
 
 namespace tzmark::conformance::model {
 namespace {
@@ -52,6 +54,7 @@ Json capabilities(const std::set<std::string>& without) {
   Json names = Json::array();
   for (const Layout& layout : layouts()) names.push_back(layout.name);
   names.push_back("safetensors");
+  names.push_back("safetensors-sharded");
   std::string name = "tzmark model";
   for (const std::string& rule : without) name += (rule == *without.begin() ? " without " : ", ") + rule;
   return {{"protocol", 1},
@@ -61,17 +64,24 @@ Json capabilities(const std::set<std::string>& without) {
           {"reads", {{"layouts", names}}}};
 }
 
+Description description_of(const Question& question, const Reader& reader) {
+  const std::string content = content_of(question.file);
+  const auto bytes = std::as_bytes(std::span(content));
+  if (question.file.ends_with(".safetensors")) return safetensors::describe(bytes, reader.profile, reader.without);
+  if (!question.file.ends_with(".safetensors.index.json")) return describe(bytes, question.secret, reader.without);
+  const auto open_shard = [&](const std::string& name) {
+    return std::optional(content_of(std::filesystem::path(question.file).replace_filename(name)));
+  };
+  return safetensors::describe_sharded(bytes, open_shard, reader.profile, reader.without);
+}
+
 // One member: what the answer is.
 Json answer(const Question& question, const Reader& reader) {
   if (question.command == "capabilities") return {{"capabilities", capabilities(reader.without)}};
   if (question.command != "decode" && question.command != "verify") {
     return {{"unsupported", "the model does not know " + question.command}};
   }
-  const std::string content = content_of(question.file);
-  const auto bytes = std::as_bytes(std::span(content));
-  const Description description = question.file.ends_with(".safetensors")
-                                      ? safetensors::describe(bytes, reader.profile, reader.without)
-                                      : describe(bytes, question.secret, reader.without);
+  const Description description = description_of(question, reader);
   const bool verifies = question.command == "verify";
   const auto defect =
       std::find_if(description.defects.begin(), description.defects.end(), verifies ? refuses_verify : refuses_decode);

@@ -51,17 +51,23 @@ Json capabilities() {
   Json layouts = Json::array();
   for (const Layout layout : kLayouts) layouts.push_back(layout_name(layout));
   layouts.push_back("safetensors");
+  Json readable = layouts;
+  readable.push_back("safetensors-sharded");
   return {{"protocol", 1},
           {"name", "tzmark reference"},
           {"version", version()},
           {"commands", {"decode", "verify", "encode", "serve"}},
-          {"reads", {{"layouts", layouts}, {"shapes", {"pipe", "offset"}}}},
+          {"reads", {{"layouts", readable}, {"shapes", {"pipe", "offset"}}}},
           {"writes", {{"layouts", layouts}}}};
 }
 
 Answer accepted_safetensors(const Question& question) {
-  const SafetensorsReader reader(open_question_file(question.file, question.part));
-  if (question.command == "decode") return {"decoded", dump(decode_safetensors(reader))};
+  const bool is_sharded = question.file.ends_with(".json");
+  const SafetensorsReader reader = is_sharded ? SafetensorsReader::open(question.file)
+                                              : SafetensorsReader(open_question_file(question.file, question.part));
+  if (question.command == "decode") {
+    return {"decoded", dump(is_sharded ? decode_sharded(reader) : decode_safetensors(reader))};
+  }
   reader.verify();
   return {"verified", "true"};
 }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace tzmark::adapter {
 namespace {
 
@@ -14,9 +16,13 @@ std::string hex_digits(const std::array<std::byte, 32>& bytes) {
   return digits;
 }
 
-}  // namespace
+Json pairs_of(const std::map<std::string, std::string>& metadata) {
+  Json pairs = Json::array();
+  for (const auto& [key, text] : metadata) pairs.push_back(Json::array({key, text}));
+  return pairs;
+}
 
-Json decode_safetensors(const SafetensorsReader& reader) {
+Json decoded_tensors(const SafetensorsReader& reader) {
   Json tensors = Json::array();
   for (std::size_t i = 0; i < reader.size(); ++i) {
     const SafetensorsTensor tensor = reader[i];
@@ -33,7 +39,28 @@ Json decode_safetensors(const SafetensorsReader& reader) {
                        {"sha256_field", nullptr}});
   }
   reader.scan([&](std::size_t tensor, const auto& sha256) { tensors[tensor]["sha256"] = hex_digits(sha256); });
-  return {{"data_version", nullptr}, {"layout", "safetensors"}, {"encrypted", false}, {"tensors", std::move(tensors)}};
+  return tensors;
+}
+
+}  // namespace
+
+Json decode_safetensors(const SafetensorsReader& reader) {
+  return {{"data_version", nullptr},
+          {"layout", "safetensors"},
+          {"encrypted", false},
+          {"metadata", pairs_of(reader.shards().front().metadata)},
+          {"tensors", decoded_tensors(reader)}};
+}
+
+Json decode_sharded(const SafetensorsReader& reader) {
+  Json tensors = decoded_tensors(reader);
+  const auto name_of = [](const Json& tensor) { return tensor["path"][0].get<std::string>(); };
+  std::sort(tensors.begin(), tensors.end(),
+            [&](const Json& one, const Json& other) { return name_of(one) < name_of(other); });
+  return {{"data_version", nullptr},
+          {"layout", "safetensors-sharded"},
+          {"encrypted", false},
+          {"tensors", std::move(tensors)}};
 }
 
 }  // namespace tzmark::adapter

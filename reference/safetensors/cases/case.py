@@ -122,15 +122,21 @@ class Case:
 
     def __post_init__(self) -> None:
         # Tensors of one place are told apart by their names, which every reader has.
-        if self.is_one_file:
-            self.tensors = sorted(
-                self.tensors, key=lambda t: (t.begin, t.end, t.name.encode())
-            )
+        def place(tensor: Tensor) -> tuple[str, int, int, bytes]:
+            file = self.file_of_tensor(tensor) if self.accepted else ""
+            return (file, tensor.begin, tensor.end, tensor.name.encode())
+
+        self.tensors = sorted(self.tensors, key=place)
 
     @property
     def is_one_file(self) -> bool:
         """Whether the case is about opening one file, and nothing more."""
-        return self.request is None and INDEX not in self.files
+        return self.request is None and not self.is_sharded
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether it is a model of several files, which an index lists."""
+        return INDEX in self.files
 
     def opened(self) -> str:
         """The file that is to be opened."""
@@ -197,6 +203,8 @@ class Case:
         return list(dict.fromkeys(broken or self.exercises.split()))
 
     def features(self) -> list[str]:
+        if self.is_sharded:
+            return []
         content = self.files[self.opened()]
         found = {
             feature
@@ -211,7 +219,7 @@ class Case:
         return sorted(found)
 
     def manifest_entry(self) -> Json:
-        """A case of one file in the form of the corpus. Fields that say nothing are left out."""
+        """A case of opening a model, in the form of the corpus. Fields that say nothing are left out."""
         content = self.files[self.opened()]
         verdict, rules = self.verdict(), self.rules()
         is_open = verdict == "implementation-defined"
@@ -221,7 +229,8 @@ class Case:
             "path": self.path,
             "sha256": hashlib.sha256(content).hexdigest(),
             "size_bytes": len(content),
-            "layout": "safetensors",
+            "shards": self.shard_entries() or None,
+            "layout": self.layout,
             "features": self.features(),
             "verdict": verdict,
             "tier": "SHOULD" if is_open else "MUST",
@@ -236,16 +245,66 @@ class Case:
         }
         return {key: value for key, value in entry.items() if value is not None}
 
+    @property
+    def layout(self) -> str:
+        return "safetensors-sharded" if self.is_sharded else "safetensors"
+
+    def shards(self) -> dict[str, bytes]:
+        """The files next to an index, by their names."""
+        if not self.is_sharded:
+            return {}
+        return {name: self.files[name] for name in self.files if name != INDEX}
+
+    def shard_entries(self) -> list[Json]:
+        directory = self.path.removesuffix(INDEX)
+        entries = []
+        for name, content in self.shards().items():
+            stored = stored_name(name)
+            entries.append(
+                {
+                    "path": directory + stored,
+                    **({} if stored == name else {"name": name}),
+                    "sha256": hashlib.sha256(content).hexdigest(),
+                    "size_bytes": len(content),
+                }
+            )
+        return entries
+
     def expected(self) -> Json:
-        """What an accepted file decodes to, as canonical JSON, in the order of the data."""
-        content = self.files[self.opened()]
-        data = content[8 + int.from_bytes(content[:8], "little") :]
+        """What an accepted model decodes to, as canonical JSON: in the order of the data, or of the names where it has
+        several files. Only one file has metadata of its own."""
+        texts = sorted(self.metadata.items(), key=lambda item: item[0].encode())
+        metadata = {} if self.is_sharded else {"metadata": texts}
         return {
             "data_version": None,
-            "layout": "safetensors",
+            "layout": self.layout,
             "encrypted": False,
-            "tensors": [tensor.decode(data) for tensor in self.tensors],
+            **metadata,
+            "tensors": [
+                tensor.decode(data_in(self.files[self.file_of_tensor(tensor)]))
+                for tensor in (
+                    sorted(self.tensors, key=lambda tensor: tensor.name.encode())
+                    if self.is_sharded
+                    else self.tensors
+                )
+            ],
         }
+
+    def file_of_tensor(self, tensor: Tensor) -> str:
+        """The name of the file that has it."""
+        if not self.is_sharded:
+            return self.opened()
+        (found,) = (
+            name
+            for name, content in self.shards().items()
+            if tensor.name in json.loads(header_in(content))
+        )
+        return found
+
+
+def stored_name(name: str) -> str:
+    """The name under which the corpus has a shard: another one if it leads out of the directory of the index."""
+    return "elsewhere.safetensors" if set(name) & {"/", "\\"} else name
 
 
 def open_choices(entries: list[Json]) -> Json:
@@ -268,6 +327,14 @@ def slug(text: str) -> str:
 
 def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def header_in(file: bytes) -> bytes:
+    return file[8 : 8 + int.from_bytes(file[:8], "little")]
+
+
+def data_in(file: bytes) -> bytes:
+    return file[8 + int.from_bytes(file[:8], "little") :]
 
 
 def data_of(seed: str, count: int) -> bytes:

@@ -5,15 +5,14 @@ Files with several defects come from several_cases.py. Those in written/ stay as
 usage: make.py          writes the files and their lists next to this program
        make.py --check  fails if what is there differs
 
-manifest.json lists the cases that are about opening one file, in the form of corpus/manifest.json, so that any
+manifest.json lists the cases that are about opening a model, in the form of corpus/manifest.json, so that any
 implementation can be tested with them; rules.json has the words of the rules. Each case says more under "safetensors":
-what two strictnesses make of the file. A verdict there is null where the file is accepted, and otherwise names the rule
+what two strictnesses make of the model. A verdict there is null where the file is accepted, and otherwise names the rule
 and, where it is told, the byte offset. library_error is the error of the reference library, by its Rust name; it is
 null where the library accepts the file or does not deal with such files at all. An accepted file lists its tensors in
 the order of their data.
 
-calls.json lists cases in another form: models of several files, and requests, which ask an accepted file for a tensor
-and fail.
+calls.json lists cases in another form: requests, which ask an accepted file for a tensor and fail.
 """
 
 import argparse
@@ -46,7 +45,7 @@ import shard_cases
 import size_cases
 import syntax_cases
 import written_cases
-from case import Case, Json, open_choices
+from case import Case, Json, open_choices, stored_name
 
 HERE = Path(__file__).resolve().parent
 REFERENCE = HERE.parents[1]
@@ -76,8 +75,8 @@ def outputs() -> dict[str, bytes]:
         found[encode.spec_path] = text_of(encode.specification())
         if not encode.refused:
             found[encode.expected_path] = text_of(encode.expected())
-    files = [case for case in cases if case.is_one_file]
-    calls = [case for case in cases if not case.is_one_file]
+    files = [case for case in cases if case.request is None]
+    calls = [case for case in cases if case.request is not None]
     entries = [with_digest(case.manifest_entry(), found) for case in files]
     manifest = {
         "schema_version": 1,
@@ -124,9 +123,9 @@ def files_of(case: Case) -> Iterator[tuple[str, bytes]]:
     """The files of a case, and the expected decode of one that is about opening a file."""
     opened = Path(case.path)
     for name, content in case.files.items():
-        path = opened if name == case.opened() else opened.parent / name
+        path = opened if name == case.opened() else opened.parent / stored_name(name)
         yield path.as_posix(), content
-    if case.is_one_file and case.accepted:
+    if case.request is None and case.accepted:
         yield case.expected_path, text_of(case.expected())
 
 

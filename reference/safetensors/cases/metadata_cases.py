@@ -20,6 +20,10 @@ METADATA = {
     "cases": ("keys that differ in case only", {"k": "1", "K": "2"}),
     "long-value": ("a value of 4 KiB", {"k": "v" * 4096}),
     "long-key": ("a key of 4 KiB", {"k" * 4096: "v"}),
+    "spaces": ("spaces around a key and a text", {" k ": " v ", "k": "  "}),
+    "backslashes": ("backslashes and slashes", {"\\\\": "\\/", "/": "\\n"}),
+    "numbers": ("texts that look like other values", {"1": "1.0", "n": "null", "": ""}),
+    "forms": ("one letter in two forms", {"\u00e9": "e\u0301", "e\u0301": "\u00e9"}),
     "many": ("200 keys", {f"key {i}": str(i) for i in range(200)}),
 }
 
