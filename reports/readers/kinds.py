@@ -61,7 +61,7 @@ KINDS = (
 BY_NAME = {kind.name: kind for kind in KINDS}
 ORDER = {kind.name: order for order, kind in enumerate(KINDS)}
 
-_BEYOND_LIMITS = ("hang", "memory", "output", "disk")
+BEYOND_LIMITS = ("hang", "memory", "output", "disk")
 # The class of the adapter for a panic of a library in Rust.
 _PANIC = re.compile(r"[\w.]*\bPanicked:")
 _OUT_OF_MEMORY = ("MemoryError", "Cannot allocate", "bad_alloc")
@@ -82,7 +82,7 @@ def kind_of(case: Json, tensors: Sequence[Json] | None, content: bytes) -> str |
         return None
     if outcome == "wrong-data":
         return "wrong-content"
-    if outcome in _BEYOND_LIMITS:
+    if outcome in BEYOND_LIMITS:
         return "memory"
     if outcome == "accepted-invalid":
         return (
