@@ -276,6 +276,7 @@ class Writers(unittest.TestCase):
         self.assertEqual(finding["example"]["says"], looked_at["header"])
         refused = written_case("wrong-data", kind="rejected", reason="left a file")
         (finding,) = self.row(refused, asked=looked_at)["findings"]
+        self.assertEqual(finding["classification"], "bug")
         self.assertEqual(finding["example"]["says"], "left a file")
 
     def test_files_are_looked_at(self) -> None:

@@ -37,9 +37,8 @@ def writer_of(result: Json, written: Json) -> Json | None:
             continue
         counts[_column_of(case)] += 1
         if _column_of(case) == "failed":
-            looked_at = written.get(case["id"])
-            key = _kind_of(case), _rule_of(case), _class_of(looked_at)
-            found[key].append(case)
+            kind, looked_at = _kind_of(case), written.get(case["id"])
+            found[kind, _rule_of(case), _class_of(kind, looked_at)].append(case)
     findings = [
         {
             "kind": kind,
@@ -90,10 +89,10 @@ def _rule_of(case: Json) -> str:
     return rule or case["rules"][0]
 
 
-def _class_of(looked_at: Json | None) -> str:
-    """Returns the class: files that only the written description refuses are a choice."""
+def _class_of(kind: str, looked_at: Json | None) -> str:
+    """Returns the class: a file that only the written description refuses is a choice."""
     accepts = looked_at is not None and looked_at["library_accepts"]
-    return CHOICE if accepts else kinds.BUG
+    return CHOICE if kind == "malformed" and accepts else kinds.BUG
 
 
 def _example_of(cases: list[Json], written: Json) -> Json:

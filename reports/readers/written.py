@@ -19,7 +19,8 @@ from common import output_file, results
 from common.outcomes import Json
 
 FILE = "out.safetensors"
-HEADER_CHARACTERS = 60
+# More than a line of the page shows.
+HEADER_CHARACTERS = 200
 # The exit statuses of tzmark verify for a file that it accepts and one that it refuses.
 VERDICTS = {0: True, 1: False}
 

@@ -104,6 +104,7 @@ def _mlx() -> Writer:
 
     def write(tensors: dict[str, Asked], out: str) -> None:
         given = {name: array(asked) for name, asked in tensors.items()}
+        # Without metadata it writes null for them, which only the reference library reads.
         mx.save_safetensors(out, given)
 
     return Writer(
