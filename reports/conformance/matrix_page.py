@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from common.outcomes import BY_CODE, ORDER, SHADES, Json, broken_rules, shade_of, worst
 from conformance.matrix import annotated
-from conformance.rule_grid import Item, Mark, complete, is_plain, sections
+from conformance.rule_grid import (
+    Item,
+    Mark,
+    about_stated_rules,
+    complete,
+    is_plain,
+    sections,
+)
 from conformance.steps import answers
 
 NOT_RUN = Mark("n")
@@ -25,7 +32,7 @@ class Column:
 
 def view(matrix: Json) -> Json:
     names = _names(matrix["implementations"])
-    cases = matrix["cases"]
+    cases = about_stated_rules(matrix["rules"], matrix["cases"])
     rules = complete(matrix["rules"], cases)
     results = [_result(result, matrix["stderr"]) for result in matrix["results"]]
     columns = _columns([_marks(case, results) for case in cases], names)
