@@ -47,10 +47,11 @@ class Page:
             f" `{corpus['manifest_sha256'][:12]}`."
         )
         yield wrapped(
-            "Those that also write are asked for files as well: see [Writers](#writers). The rules are those of tzmark. The description of the format leaves much to its reference library, so each"
-            " rule has [two readings](#both-readings-of-each-rule): what the description says, and what the library"
-            " does. A reader of headers (`header`) returns no data, and most do not promise to validate: they are asked"
-            " for a verdict alone. Which exceptions count as a refusal is defined in"
+            "Those that also write are asked for files: see [Writers](#writers). The rules are those of tzmark. The"
+            " description of the format leaves much to its reference library, so each rule has [two"
+            " readings](#both-readings-of-each-rule): what the description says, and what the library does. A reader of"
+            " headers (`header`) returns no data, and most do not promise to validate: they are asked for a verdict"
+            " alone. Which exceptions count as a refusal is defined in"
             " `conformance/adapters/safetensors-python/refusals.py`."
         )
         yield wrapped(

@@ -1,4 +1,4 @@
-"""The adapter turns what a reader or writer does into the answers of the protocol. They are fakes of three libraries."""
+"""The adapter turns what readers and writers do into the answers of the protocol. They are fakes of three libraries."""
 
 import json
 import subprocess
