@@ -18,6 +18,9 @@ from conformance.rule_grid import (
 from conformance.steps import answers
 
 NOT_RUN = Mark("n")
+# So many names, and letters of a word of them, stand side by side.
+COLUMNS_MAX = 7
+WORD_MAX = 10
 Names = list[tuple[str, str]]
 
 
@@ -52,6 +55,7 @@ def view(matrix: Json) -> Json:
         "matrix": matrix,
         "names": [f"{name} {version}" for name, version in names],
         "columns": columns,
+        "head_classes": _head_classes(columns),
         "shades": [shade for shade in SHADES if shade.code in used],
         "sections": sections(_items(cases, marks, columns), rules),
         "rules": rules,
@@ -69,6 +73,22 @@ def view(matrix: Json) -> Json:
         ],
         "column_choices": [str(index) for index in range(len(columns))],
     }
+
+
+def _head_classes(columns: list[Column]) -> str:
+    """Returns how the names of the implementations stand above their columns: upright if they do not fit side by side.
+
+    On a narrow screen only the long ones do.
+    """
+    words = (
+        word
+        for column in columns
+        for name, _ in column.heads
+        for word in name.split("-")
+    )
+    if any(len(word) > WORD_MAX for word in words):
+        return " upright long"
+    return " upright" if len(columns) > COLUMNS_MAX else ""
 
 
 def _is_perfect(column: Column) -> bool:
