@@ -161,7 +161,7 @@ def example_of(cases: list[Json], accepted: bool) -> Json:
         "path": case["path"],
         "size_bytes": case["size_bytes"],
         "why": case["why"],
-        "says": "" if accepted else " ".join((says or "").split()),
+        "says": "" if accepted else kinds.said(says or ""),
     }
 
 

@@ -166,17 +166,17 @@ class Page:
         yield "## Writers"
         yield wrapped(
             f"Each writer is given {asked['valid']} specifications to write and {asked['invalid']} that no file can"
-            " hold (ST-018), in the way that its documentation shows. *Not asked*: the library lacks the dtype, or what"
-            " it takes cannot say it, such as a name twice in a dict. *Choice*: the written description refuses the"
-            " file, and the reference library reads it."
+            " hold (ST-018), through the functions that its users call. *Choice*: the written description refuses the"
+            " file, and the reference library reads it. *Not asked*: the library lacks the dtype, or its arguments"
+            " cannot express the specification, such as a name twice in a dict."
         )
         rows = [
-            "| writer | version | written | refused rightly | failed | not asked |",
-            "|---|---|---:|---:|---:|---:|",
+            "| writer | version | written | refused rightly | choice | failed | not asked |",
+            "|---|---|---:|---:|---:|---:|---:|",
         ]
         for row in self._content["writers"]:
-            counts = [row[key] for key in ("written", "refused", "failed", "not_asked")]
-            cells = " | ".join(str(count) for count in counts)
+            keys = ("written", "refused", "choices", "failed", "not_asked")
+            cells = " | ".join(str(row[key] or "") for key in keys)
             rows.append(f"| {row['name']} | {row['version']} | {cells} |")
         yield "\n".join(rows)
         for row in self._content["writers"]:

@@ -50,12 +50,16 @@ def writer_of(result: Json, written: Json) -> Json | None:
         for (kind, rule, classification), cases in found.items()
     ]
     findings.sort(key=lambda one: (_ORDER[one["kind"]], one["rule"]))
+    choices = sum(
+        finding["cases"] for finding in findings if finding["classification"] == CHOICE
+    )
     return {
         "name": profile["name"],
         "version": profile["version"],
         "written": counts["written"],
         "refused": counts["refused"],
-        "failed": counts["failed"],
+        "choices": choices,
+        "failed": counts["failed"] - choices,
         "not_asked": counts["not asked"],
         "findings": findings,
     }
@@ -107,5 +111,5 @@ def _example_of(cases: list[Json], written: Json) -> Json:
         "case": case["id"],
         "path": case["path"],
         "why": case["why"],
-        "says": " ".join(says.split()),
+        "says": kinds.said(says),
     }

@@ -20,7 +20,7 @@ from common.outcomes import Json
 
 FILE = "out.safetensors"
 # More than a line of the page shows.
-HEADER_CHARACTERS = 200
+HEADER_BYTES_MAX = 200
 # The exit statuses of tzmark verify for a file that it accepts and one that it refuses.
 VERDICTS = {0: True, 1: False}
 
@@ -31,9 +31,10 @@ def looked_at(file: Path, tzmark: Path) -> Json:
     if ran.returncode not in VERDICTS:
         raise results.NotAResult(f"{file}: tzmark verify: {ran.stderr.strip()}")
     with file.open("rb") as opened:
-        header = opened.read(8 + HEADER_CHARACTERS)[8:].decode(errors="replace")
+        length = int.from_bytes(opened.read(8), "little")
+        header = opened.read(min(length, HEADER_BYTES_MAX))
     return {
-        "header": header.rstrip(),
+        "header": header.decode(errors="replace").rstrip(),
         "library_accepts": VERDICTS[ran.returncode],
     }
 
