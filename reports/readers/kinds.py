@@ -76,7 +76,7 @@ def failed_step(case: Json) -> Json:
 
 
 def said(text: str) -> str:
-    """Returns a message as one line, as far as the page shows it: long ones end with stacks, and paths of one machine."""
+    """Returns a message as one line, as far as the page shows it: long ones end with paths of one machine."""
     return " ".join(text.split())[:SAID_CHARACTERS_MAX]
 
 
