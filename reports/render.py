@@ -3,10 +3,12 @@
 
 usage: render.py conformance RESULT.json [RESULT.json ...] -o PAGE.html
        render.py matrix RESULT.json [RESULT.json ...] -o MATRIX.json
+       render.py against RESULT.json -o PAGE.html
 
   --relative-to DIR   make paths below DIR relative, so that the output names no directory of this machine
 
-The page of one result shows its details; that of several, or of one MATRIX.json, compares the implementations.
+The page of one result shows its details; that of several, or of one MATRIX.json, compares the implementations. The
+last one is of tzmark against.
 
 Exit status: 0 done, 2 wrong usage, 3 a file cannot be read or written or is not such a result, 4 Jinja2 is missing.
 The output depends on nothing but the results: the same results give the same bytes.
@@ -21,7 +23,7 @@ from typing import NoReturn
 
 from common import output_file, results
 from common.outcomes import Json
-from conformance import matrix, matrix_page, single_page
+from conformance import against_page, matrix, matrix_page, single_page
 
 ENVIRONMENT_STATUS = 3
 UNAVAILABLE_STATUS = 4
@@ -91,23 +93,27 @@ def arguments() -> argparse.Namespace:
     for name, help_text, output in (
         ("conformance", "a page of results of tzmark-conform --json", "PAGE.html"),
         ("matrix", "one compact document of several results", "MATRIX.json"),
+        ("against", "a page of a result of tzmark against --json", "PAGE.html"),
     ):
         command = commands.add_parser(name, help=help_text)
         command.add_argument("--relative-to", type=Path, metavar="DIR")
-        command.add_argument("results", type=Path, nargs="+", metavar="RESULT.json")
+        several = 1 if name == "against" else "+"
+        command.add_argument("results", type=Path, nargs=several, metavar="RESULT.json")
         command.add_argument("-o", "--output", type=Path, required=True, metavar=output)
     return parser.parse_args()
 
 
 def output(command: str, files: list[Path], root: Path | None) -> str:
     """Returns the output of the command. A matrix must be the only input, and only makes a page."""
-    schemas = [results.CONFORMANCE]
+    schemas = [results.AGAINST if command == "against" else results.CONFORMANCE]
     if command == "conformance" and len(files) == 1:
         schemas.append(results.MATRIX)
     documents = [results.read(file, tuple(schemas)) for file in files]
     if root:
         documents = results.relative(documents, f"{root.resolve()}/")
     try:
+        if command == "against":
+            return render("against.html.j2", against_page.view(documents[0]))
         if command == "matrix":
             return results.dump(matrix.merge(documents))
         return page(documents)

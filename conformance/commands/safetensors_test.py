@@ -7,10 +7,12 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
 CONFORM = BUILD / "libexec/tzmark/tzmark-conform"
 CASES = BUILD / "share/tzmark/safetensors"
@@ -120,6 +122,30 @@ class Safetensors(unittest.TestCase):
             )
             self.assertEqual(run.returncode, 0, run.stdout)
             self.assertIn("0 differ", run.stdout)
+
+    def test_the_page_of_two_readers_that_differ(self) -> None:
+        result, page = self.directory / "result.json", self.directory / "page.html"
+        conform(
+            *("against", "--format", "safetensors", "--rule", "ST-014"),
+            *("--adapter", REFERENCE, "--with", WITHOUT_HOLES, "--json", result),
+        )
+        renderer = SOURCE / "reports/render.py"
+        command = [sys.executable, "-B", renderer, "against", result, "-o", page]
+        subprocess.run(command, check=True)
+        self.assertIn("refuses; tzmark model without ST-014: accepts", page.read_text())
+
+    def test_the_page_of_a_run(self) -> None:
+        page = self.directory / "page.html"
+        conform(
+            *("--format", "safetensors", "--rule", "ST-014", "--rule", "ST-018"),
+            *("--adapter", WITHOUT_HOLES, "--html", page),
+        )
+        text = page.read_text()
+        self.assertIn('id="st-hole"', text)
+        self.assertIn("tensor 1: its data_offsets", text)
+        self.assertIn("safetensors: 5 Data", text)
+        # The rules of the other format have no text here.
+        self.assertNotIn("The corpus has no text for this rule.", text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// Tests of the table, the JSON and the JUnit XML of a run. The schema of the JSON is tested by cli/conform_test.py.
+// Tests of the table, JSON and JUnit XML of a run. commands/conform_reports_test.py tests the schema of the JSON.
 #include "runner/report.h"
 
 #include <gmock/gmock.h>

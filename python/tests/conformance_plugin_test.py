@@ -75,6 +75,18 @@ class Unable:
 """
 
 
+SAFETENSORS = """
+import my_safetensors
+
+PROFILE = {"name": "tutorial", "version": "1", "reads": {"layouts": ["safetensors"]}}
+REJECTIONS = (ValueError,)
+
+
+def decode(file, key):
+    return my_safetensors.load(file)
+"""
+
+
 class Plugin(unittest.TestCase):
     def setUp(self) -> None:
         directory = tempfile.TemporaryDirectory()
@@ -137,6 +149,23 @@ class Plugin(unittest.TestCase):
         self.assertGreater(list(verdicts.values()).count("passed"), 300)
         self.assertIn("why: The name is Latin-1.", done.stdout)
         self.assertNotIn("plugin.py", done.stdout)
+
+    def test_cases_of_safetensors(self) -> None:
+        shutil.copy(SOURCE / "docs/tutorial/my_safetensors.py", self.directory)
+        (self.directory / "of_safetensors.py").write_text(SAFETENSORS)
+        options = "--format safetensors --rule ST-014"
+        done = self.pytest(
+            *("--tzmark-adapter", "of_safetensors", "--tzmark-options", options)
+        )
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        verdicts = self.cases()
+        adapter = f"{sys.executable} -m tzmark.conformance.serve of_safetensors"
+        self.assertEqual(verdicts, self.command(*options.split(), adapter=adapter))
+        # The reader of the tutorial does not look for holes.
+        self.assertEqual(verdicts["st-hole"], "failed")
+        self.assertIn("passed", verdicts.values())
+        self.assertEqual(verdicts["encode-st-two-tensors"], "skipped")
+        self.assertIn("accepted-invalid st-hole (ST-014)", done.stdout)
 
     def test_selection(self) -> None:
         done = self.pytest(

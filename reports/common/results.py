@@ -13,9 +13,10 @@ from common.outcomes import Json
 
 CONFORMANCE = "tzmark-conformance"
 MATRIX = "tzmark-conformance-matrix"
+AGAINST = "tzmark-against"
 # A pipe of such a name has another end.
 OPEN_DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-VERSIONS = {CONFORMANCE: 3, MATRIX: 1}
+VERSIONS = {CONFORMANCE: 3, MATRIX: 1, AGAINST: 1}
 
 
 class NotAResult(Exception):

@@ -178,6 +178,21 @@ class AnyPage(RenderTest):
             with self.subTest(kind):
                 self.assertIn("The corpus has no text for this rule.", page)
 
+    def test_long_names_stand_upright(self) -> None:
+        result = sample.result(sample.every_kind())
+        for name, classes in (("tensorizer", ""), ("safetensors", " upright long")):
+            result["adapter"]["profile"]["name"] = name
+            page = self.pages(result)["several"]
+            self.assertIn(f'class="line heads{classes}"', page)
+
+    def test_rules_of_another_format_are_left_out(self) -> None:
+        result = sample.result(sample.every_kind())
+        result["cases"][0]["rules"].append("ST-001")
+        for kind, page in self.pages(result).items():
+            with self.subTest(kind):
+                self.assertNotIn("ST-001", page)
+                self.assertNotIn("The corpus has no text for this rule.", page)
+
     def test_does_not_depend_on_the_process(self) -> None:
         result = sample.result(sample.every_kind())
         for command in ("conformance", "matrix"):

@@ -7,10 +7,20 @@ from dataclasses import dataclass
 
 from common.outcomes import BY_CODE, ORDER, SHADES, Json, broken_rules, shade_of, worst
 from conformance.matrix import annotated
-from conformance.rule_grid import Item, Mark, complete, is_plain, sections
+from conformance.rule_grid import (
+    Item,
+    Mark,
+    about_stated_rules,
+    complete,
+    is_plain,
+    sections,
+)
 from conformance.steps import answers
 
 NOT_RUN = Mark("n")
+# So many names, and letters of a word of them, stand side by side.
+COLUMNS_MAX = 7
+WORD_MAX = 10
 Names = list[tuple[str, str]]
 
 
@@ -25,7 +35,7 @@ class Column:
 
 def view(matrix: Json) -> Json:
     names = _names(matrix["implementations"])
-    cases = matrix["cases"]
+    cases = about_stated_rules(matrix["rules"], matrix["cases"])
     rules = complete(matrix["rules"], cases)
     results = [_result(result, matrix["stderr"]) for result in matrix["results"]]
     columns = _columns([_marks(case, results) for case in cases], names)
@@ -45,6 +55,7 @@ def view(matrix: Json) -> Json:
         "matrix": matrix,
         "names": [f"{name} {version}" for name, version in names],
         "columns": columns,
+        "head_classes": _head_classes(columns),
         "shades": [shade for shade in SHADES if shade.code in used],
         "sections": sections(_items(cases, marks, columns), rules),
         "rules": rules,
@@ -62,6 +73,22 @@ def view(matrix: Json) -> Json:
         ],
         "column_choices": [str(index) for index in range(len(columns))],
     }
+
+
+def _head_classes(columns: list[Column]) -> str:
+    """Returns how the names of the implementations stand above their columns: upright if they do not fit side by side.
+
+    On a narrow screen only the long ones do.
+    """
+    words = (
+        word
+        for column in columns
+        for name, _ in column.heads
+        for word in name.split("-")
+    )
+    if any(len(word) > WORD_MAX for word in words):
+        return " upright long"
+    return " upright" if len(columns) > COLUMNS_MAX else ""
 
 
 def _is_perfect(column: Column) -> bool:

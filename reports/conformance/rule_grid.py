@@ -119,6 +119,19 @@ class Section:
     rows: tuple[Row, ...]
 
 
+def about_stated_rules(rules: dict[str, Json], cases: list[Json]) -> list[Json]:
+    """Returns the cases without rules that the corpus does not state, unless a case has no other.
+
+    Cases of safetensors also name rules of .tensors files, by which tzmark's writer refuses a specification.
+    """
+    return [
+        {**case, "rules": [rule for rule in case["rules"] if rule in rules]}
+        if any(rule in rules for rule in case["rules"])
+        else case
+        for case in cases
+    ]
+
+
 def complete(rules: dict[str, Json], cases: list[Json]) -> dict[str, Json]:
     """Returns the rules, with an entry for each that a case cites."""
     cited = {rule: UNSTATED for case in cases for rule in case["rules"]}

@@ -10,8 +10,9 @@ from conformance.steps import answers, label
 
 
 def view(result: Json) -> Json:
-    rules = rule_grid.complete(result["rules"], result["cases"])
-    cases = [_case(case, rules) for case in result["cases"]]
+    about = rule_grid.about_stated_rules(result["rules"], result["cases"])
+    rules = rule_grid.complete(result["rules"], about)
+    cases = [_case(case, rules) for case in about]
     layouts = sorted({case["layout"] for case in cases})
     failed = [case for case in cases if case["shade"].kind == "failed"]
     others = [case for case in cases if case["shade"].kind != "failed"]

@@ -2,7 +2,8 @@
 
 usage: python3 -m readers.findings RESULT.json ... --cases DIR --readings FILE --withheld FILE -o DIR [--date DATE]
 
-Each RESULT.json is of "tzmark conform --format safetensors", and RESULT.answers.json next to it of readers.answers.
+Each RESULT.json is of "tzmark conform --format safetensors". Next to it are RESULT.answers.json of readers.answers and
+RESULT.written.json of readers.written.
 DIR of --cases has the files. --readings has both readings of each rule, --withheld the kinds of findings whose files
 are not named before a date. --date is the day of the page as YYYY-MM-DD (default: today, in UTC).
 
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from common import output_file, results
 from common.outcomes import Json
-from readers import kinds
+from readers import kinds, writing
 from readers.page import Page
 
 
@@ -69,7 +70,7 @@ def reader_of(path: Path, sources: Sources) -> tuple[Json, list[Json], Cases]:
     dtypes, ids, choices = set(), Cases(set(), set()), 0
     skipped = 0
     for case in result["cases"]:
-        # No reader is asked to write.
+        # See writers_of.
         if case.get("operation") == "encode":
             continue
         content = (sources.directory / case["path"]).read_bytes()
@@ -122,6 +123,18 @@ def reader_of(path: Path, sources: Sources) -> tuple[Json, list[Json], Cases]:
     return row, findings, ids
 
 
+def writers_of(paths: list[Path]) -> list[Json]:
+    """Returns the rows of those that write, the most failures first."""
+    rows = []
+    for path in paths:
+        result = results.read(path, (results.CONFORMANCE,))
+        written = document_of(path.with_suffix(".written.json"))
+        row = writing.writer_of(result, written)
+        if row:
+            rows.append(row)
+    return sorted(rows, key=lambda row: (-row["failed"], row["name"], row["version"]))
+
+
 def classification_of(kind: str, cases: list[Json], profile: Json) -> str:
     """Returns the class of a finding: of the kind, or a choice if the format leaves one for all of its cases."""
     if kind == "accepts" and "decode" not in profile["commands"]:
@@ -148,7 +161,7 @@ def example_of(cases: list[Json], accepted: bool) -> Json:
         "path": case["path"],
         "size_bytes": case["size_bytes"],
         "why": case["why"],
-        "says": "" if accepted else " ".join((says or "").split()),
+        "says": "" if accepted else kinds.said(says or ""),
     }
 
 
@@ -209,6 +222,15 @@ def compare(paths: list[Path], sources: Sources) -> Json:
         "withheld_until": sources.withheld["until"],
         "readers": [row for row, _, _ in read],
         "findings": [finding for _, findings, _ in read for finding in findings],
+        "writers": writers_of(paths),
+        "specifications": {
+            "valid": sum(
+                case["verdict"] == "valid" for case in sources.manifest["encode_cases"]
+            ),
+            "invalid": sum(
+                case["verdict"] != "valid" for case in sources.manifest["encode_cases"]
+            ),
+        },
         "exercised": exercised_of(sources, [(row, ids) for row, _, ids in read]),
         "readings": sources.readings,
     }

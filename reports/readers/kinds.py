@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.outcomes import Json
+from upstream.findings import EXAMPLE_CHARACTERS_MAX
 
 BUG = "bug"
 DENIAL_OF_SERVICE = "denial of service"
 ZEROS_BYTES_MAX = 1 << 26
+# One more than the page shows, so that it marks the cut.
+SAID_CHARACTERS_MAX = EXAMPLE_CHARACTERS_MAX + 1
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ KINDS = (
 BY_NAME = {kind.name: kind for kind in KINDS}
 ORDER = {kind.name: order for order, kind in enumerate(KINDS)}
 
-_BEYOND_LIMITS = ("hang", "memory", "output", "disk")
+BEYOND_LIMITS = ("hang", "memory", "output", "disk")
 # The class of the adapter for a panic of a library in Rust.
 _PANIC = re.compile(r"[\w.]*\bPanicked:")
 _OUT_OF_MEMORY = ("MemoryError", "Cannot allocate", "bad_alloc")
@@ -70,6 +73,11 @@ _OUT_OF_MEMORY = ("MemoryError", "Cannot allocate", "bad_alloc")
 def failed_step(case: Json) -> Json:
     """Returns the step that decided the outcome of a failed case."""
     return next(step for step in case["steps"] if step["outcome"] == case["outcome"])
+
+
+def said(text: str) -> str:
+    """Returns a message as one line, as far as the page shows it: long ones end with paths of one machine."""
+    return " ".join(text.split())[:SAID_CHARACTERS_MAX]
 
 
 def kind_of(case: Json, tensors: Sequence[Json] | None, content: bytes) -> str | None:
@@ -82,7 +90,7 @@ def kind_of(case: Json, tensors: Sequence[Json] | None, content: bytes) -> str |
         return None
     if outcome == "wrong-data":
         return "wrong-content"
-    if outcome in _BEYOND_LIMITS:
+    if outcome in BEYOND_LIMITS:
         return "memory"
     if outcome == "accepted-invalid":
         return (

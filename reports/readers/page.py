@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from common.outcomes import Json
-from readers import kinds
+from readers import kinds, writing
 from upstream.findings import quoted, wrapped
 
 CASES = "../../reference/safetensors/cases"
@@ -28,6 +28,7 @@ class Page:
             *self._by_rule(),
             *self._exercised(),
             *self._findings(),
+            *self._writers(),
             *self._readings(),
             *self._unsupported(),
         ]
@@ -46,10 +47,11 @@ class Page:
             f" `{corpus['manifest_sha256'][:12]}`."
         )
         yield wrapped(
-            "The rules are those of tzmark. The description of the format leaves much to its reference library, so each"
-            " rule has [two readings](#both-readings-of-each-rule): what the description says, and what the library"
-            " does. A reader of headers (`header`) returns no data, and most do not promise to validate: they are asked"
-            " for a verdict alone. Which exceptions count as a refusal is defined in"
+            "Those that also write are asked for files: see [Writers](#writers). The rules are those of tzmark. The"
+            " description of the format leaves much to its reference library, so each rule has [two"
+            " readings](#both-readings-of-each-rule): what the description says, and what the library does. A reader of"
+            " headers (`header`) returns no data, and most do not promise to validate: they are asked for a verdict"
+            " alone. Which exceptions count as a refusal is defined in"
             " `conformance/adapters/safetensors-python/refusals.py`."
         )
         yield wrapped(
@@ -158,6 +160,45 @@ class Page:
             yield (
                 f"| {finding['rule']} | {finding['cases']} | {finding['classification']} | {shown} |"
             )
+
+    def _writers(self) -> Iterator[str]:
+        asked = self._content["specifications"]
+        yield "## Writers"
+        yield wrapped(
+            f"Each writer is given {asked['valid']} specifications to write and {asked['invalid']} that no file can"
+            " hold (ST-018), through the functions that its users call. *Choice*: the written description refuses the"
+            " file, and the reference library reads it. *Not asked*: the library lacks the dtype, or its arguments"
+            " cannot express the specification, such as a name twice in a dict."
+        )
+        rows = [
+            "| writer | version | written | refused rightly | choice | failed | not asked |",
+            "|---|---|---:|---:|---:|---:|---:|",
+        ]
+        for row in self._content["writers"]:
+            keys = ("written", "refused", "choices", "failed", "not_asked")
+            cells = " | ".join(str(row[key] or "") for key in keys)
+            rows.append(f"| {row['name']} | {row['version']} | {cells} |")
+        yield "\n".join(rows)
+        for row in self._content["writers"]:
+            if row["findings"]:
+                yield f"### {label(row)} as a writer"
+                yield "\n".join(self._rows_of_writer(row["findings"]))
+
+    def _rows_of_writer(self, findings: list[Json]) -> Iterator[str]:
+        yield "| rule | what a user sees | specifications | class | smallest specification | what it is | result |"
+        yield "|---|---|---:|---|---|---|---|"
+        for finding in findings:
+            example = finding["example"]
+            cells = [
+                finding["rule"],
+                writing.MEANINGS[finding["kind"]],
+                str(finding["cases"]),
+                finding["classification"],
+                f"[{example['path']}]({CASES}/{example['path']})",
+                cell(example["why"]),
+                cell(quoted(example["says"])),
+            ]
+            yield f"| {' | '.join(cells)} |"
 
     def _readings(self) -> Iterator[str]:
         yield "## Both readings of each rule"

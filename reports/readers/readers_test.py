@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from common import results
-from readers import answers, findings, kinds, page
+from readers import answers, findings, kinds, page, writing, written
 
 REPORTS = Path(__file__).resolve().parents[1]
 COMMITTED = REPORTS / "safetensors-readers"
@@ -32,9 +32,10 @@ def case(
     step = {
         "outcome": outcome,
         "shape": changes.pop("shape", "file"),
-        "answer": {"text": text, "rejected": None},
-        "difference": None,
-        "reason": None,
+        "answer": {"text": text, "rejected": None, "kind": changes.pop("kind", None)},
+        "difference": changes.pop("difference", None),
+        "explanation": changes.pop("explanation", None),
+        "reason": changes.pop("reason", None),
         "process": {"end": changes.pop("end", "answered")},
     }
     return {
@@ -124,7 +125,7 @@ class Findings(unittest.TestCase):
                     "safetensors": {"library": {"rule": "ST-001"}},
                 }
             )
-        self.put("manifest.json", {"cases": cases})
+        self.put("manifest.json", {"cases": cases, "encode_cases": []})
         self.put(
             "readings.json", {"ST-001": {"description": "It | is.", "library": "No."}}
         )
@@ -141,6 +142,7 @@ class Findings(unittest.TestCase):
         for number, (document, answer) in enumerate(documents):
             paths.append(str(self.put(f"{number}.json", document)))
             self.put(f"{number}.answers.json", answer)
+            self.put(f"{number}.written.json", {})
         out = self.directory / "out"
         arguments = [f"--{name}={self.directory / name}.json" for name in ("readings",)]
         arguments += [f"--withheld={self.directory / 'withheld.json'}"]
@@ -227,6 +229,96 @@ class Findings(unittest.TestCase):
             for finding in content["findings"]:
                 if finding["kind"] in withheld["kinds"]:
                     self.assertIsNone(finding["example"], finding)
+
+
+def written_case(outcome: str, verdict: str = "valid", **more: Any) -> dict[str, Any]:
+    return case("asked", outcome, verdict, operation="encode", rules=["ST-018"], **more)
+
+
+class Writers(unittest.TestCase):
+    def row(self, *cases: dict[str, Any], **looked_at: Any) -> Any:
+        document = result("one", *cases)
+        document["adapter"]["profile"]["commands"] = ["decode", "encode"]
+        return writing.writer_of(document, looked_at)
+
+    def test_what_a_user_sees(self) -> None:
+        broken = {"rule": "ST-014", "offset": 1, "message": "a hole", "bytes": []}
+        for kind, rule, one in (
+            ("content", "ST-018", written_case("wrong-data", difference={"got": 1})),
+            ("malformed", "ST-014", written_case("wrong-data", explanation=broken)),
+            ("left", "ST-018", written_case("wrong-data", kind="rejected")),
+            ("unwritable", "ST-018", written_case("accepted-invalid", "invalid")),
+            ("refuses", "ST-018", written_case("rejected-valid")),
+            ("refuses", "ST-018", written_case("crash", text="KeyError: 1")),
+            ("memory", "ST-018", written_case("hang")),
+            ("unexpected", "ST-018", written_case("crash", "invalid")),
+        ):
+            row = self.row(one)
+            (finding,) = row["findings"]
+            self.assertEqual((finding["kind"], finding["rule"]), (kind, rule))
+            self.assertEqual(finding["classification"], "bug")
+            self.assertEqual(row["failed"], 1)
+
+    def test_counts(self) -> None:
+        row = self.row(
+            *(written_case("pass"), written_case("pass"), case("read", "hang")),
+            *(written_case("pass", "invalid"), written_case("skipped")),
+        )
+        keys = ("written", "refused", "choices", "failed", "not_asked")
+        counts = [row[key] for key in keys]
+        self.assertEqual((counts, row["findings"]), ([2, 1, 0, 0, 1], []))
+        self.assertIsNone(writing.writer_of(result("reads"), {}))
+
+    def test_a_file_that_the_library_reads_is_a_choice(self) -> None:
+        one = written_case("wrong-data", reason="breaks a rule")
+        looked_at = {"header": '{"__metadata__":null', "library_accepts": True}
+        row = self.row(one, asked=looked_at)
+        (finding,) = row["findings"]
+        self.assertEqual((row["choices"], row["failed"]), (1, 0))
+        self.assertEqual(finding["classification"], writing.CHOICE)
+        self.assertEqual(finding["example"]["says"], looked_at["header"])
+        refused = written_case("wrong-data", kind="rejected", reason="left a file")
+        (finding,) = self.row(refused, asked=looked_at)["findings"]
+        self.assertEqual(finding["classification"], "bug")
+        self.assertEqual(finding["example"]["says"], "left a file")
+
+    def test_files_are_looked_at(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            directory = Path(name)
+            for status in (0, 1, 3):
+                file = directory / str(status) / written.FILE
+                file.parent.mkdir()
+                file.write_bytes(CONTENT)
+            tzmark = directory / "tzmark"
+            # It answers with the name of the file's directory.
+            tzmark.write_text('#!/bin/sh\nexit "$(basename "$(dirname "$4")")"\n')
+            tzmark.chmod(0o700)
+            cases = [
+                case(id, outcome, "valid", operation="encode")
+                for id, outcome in (
+                    *(("0", "wrong-data"), ("1", "accepted-invalid")),
+                    *(("3", "pass"), ("none", "wrong-data")),
+                )
+            ]
+            document = result("one", *cases, case("0", "wrong-data"))
+            found = written.written_of(document, directory, tzmark)
+            self.assertEqual(list(found), ["0", "1"])
+            self.assertEqual(
+                [one["library_accepts"] for one in found.values()], [True, False]
+            )
+            self.assertEqual(found["0"]["header"], HEADER.decode())
+            with self.assertRaisesRegex(results.NotAResult, "tzmark verify"):
+                written.looked_at(directory / "3" / written.FILE, tzmark)
+
+    def test_the_page(self) -> None:
+        content = json.loads((COMMITTED / "findings.json").read_text())
+        one = written_case("wrong-data", reason="a | b")
+        content["writers"] = [self.row(one, written_case("pass"))]
+        content["specifications"] = {"valid": 2, "invalid": 0}
+        text = page.Page(content).text()
+        self.assertIn("| one | 1 | 1 |  |  | 1 |  |", text)
+        self.assertIn("| ST-018 | writes a file that breaks a rule | 1 | bug |", text)
+        self.assertIn("`a \\| b` |", text)
 
 
 # Answers with the file's size as the length of its one tensor; dies of a file of one byte.

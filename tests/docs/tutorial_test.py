@@ -1,10 +1,10 @@
 """Follows docs/tutorial.md literally, in an empty directory, and checks that what it shows is what happens.
 
-usage: tutorial_test.py [go | safetensors]
+usage: tutorial_test.py [go | safetensors | rust]
 
 With "go", only the section about Go is followed, after the tools of Go have checked the template; without, all others.
-With "safetensors", docs/safetensors.md is followed.
-Exit status: 77 if no Go is installed.
+With "safetensors", docs/safetensors.md is followed without its section about Rust, and with "rust" that section alone.
+Exit status: 77 if the compiler of the language is not installed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,49 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from follow import BLOCK, Follower, commands
 
 SKIPPED = 77
-GO_SECTION = re.compile(r"^## \d+\. Go\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
 
 Blocks = list[tuple[str, str]]
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is followed: a document without the section about a language, or that section alone."""
+
+    document: str
+    # A command that occurs if the blocks are the right ones.
+    needed: str
+    # The section about a language.
+    section: str
+    # Its compiler and that one's package, if the section is what is followed.
+    compiler: str = ""
+    package: str = ""
+    template: str = ""
+    # Commands that check the template: they succeed and print nothing.
+    checks: tuple[Command, ...] = ()
+
+
+SUBJECTS = {
+    "": Subject("tutorial.md", "--repro", "Go"),
+    "go": Subject(
+        *("tutorial.md", "go build", "Go", "go", "golang-go"),
+        template="template-go/adapter.go",
+        checks=(("gofmt", "-d"), ("go", "vet")),
+    ),
+    "safetensors": Subject("safetensors.md", "mutate", "Rust"),
+    "rust": Subject(
+        *("safetensors.md", "rustc", "Rust", "rustc", "rustc"),
+        template="template-rust/adapter.rs",
+        checks=(("rustc", "--edition=2021", "-Dwarnings", "--emit=metadata"),),
+    ),
+}
 
 
 def home_with_a_clone(home: Path) -> None:
@@ -37,43 +72,51 @@ def home_with_a_clone(home: Path) -> None:
         (clone / directory).symlink_to(source / directory)
 
 
-def blocks_of(text: str, of_go: bool) -> Blocks:
-    """Returns the blocks of the section about Go, after the settings of the first section; or all others."""
-    (section,) = GO_SECTION.findall(text)
-    if not of_go:
+def blocks_of(text: str, subject: Subject) -> Blocks:
+    """Returns the blocks of the section about a language, after the settings of the first section; or all others."""
+    pattern = rf"^## \d+\.? {subject.section}\n.*?(?=^## |\Z)"
+    (section,) = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
+    if not subject.compiler:
         return BLOCK.findall(text.replace(section, ""))
     first = next(block for language, block in BLOCK.findall(text) if language == "sh")
     settings = [line for line in commands(first) if line.startswith("export ")]
     return [("sh", "\n".join(settings)), *BLOCK.findall(section)]
 
 
-def check_template(file: Path) -> None:
-    """Throws unless the template is formatted, and vet finds nothing in it."""
-    for command in (["gofmt", "-d", file], ["go", "vet", file]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode or done.stdout:
-            raise AssertionError(f"{command}:\n{done.stdout}{done.stderr}")
+def check_template(file: Path, checks: Iterable[Command]) -> None:
+    """Throws unless the tools of the language find nothing in the template."""
+    # A compiler writes into the current directory.
+    with tempfile.TemporaryDirectory() as scratch:
+        for check in checks:
+            done = subprocess.run(
+                [*check, file], cwd=scratch, capture_output=True, text=True
+            )
+            if done.returncode or done.stdout:
+                raise AssertionError(f"{check}:\n{done.stdout}{done.stderr}")
 
 
 def main(chosen: str = "") -> int:
-    of_go = chosen == "go"
-    if of_go and not shutil.which("go"):
-        print("no go command here: apt-get install golang-go")
+    subject = SUBJECTS[chosen]
+    if subject.compiler and not shutil.which(subject.compiler):
+        print(f"no {subject.compiler} here: apt-get install {subject.package}")
         return SKIPPED
     source = Path(os.environ["TZMARK_SOURCE_DIR"])
-    if of_go:
-        check_template(source / "conformance/adapters/template-go/adapter.go")
-    of_safetensors = chosen == "safetensors"
-    document = source / "docs" / ("safetensors.md" if of_safetensors else "tutorial.md")
-    text = document.read_text(encoding="utf-8")
-    blocks = BLOCK.findall(text) if of_safetensors else blocks_of(text, of_go)
-    needed = {"go": "go build", "safetensors": "mutate"}.get(chosen, "--repro")
-    if not any(needed in block for language, block in blocks if language == "sh"):
-        print(f"{document} has no commands with {needed}")
+    check_template(source / "conformance/adapters" / subject.template, subject.checks)
+    document = source / "docs" / subject.document
+    blocks = blocks_of(document.read_text(encoding="utf-8"), subject)
+    scripts = [block for language, block in blocks if language == "sh"]
+    if not any(subject.needed in block for block in scripts):
+        print(f"{document} has no commands with {subject.needed}")
         return 1
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as empty:
         home_with_a_clone(Path(home))
-        environment = {**os.environ, "HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            # rustup looks for its compilers in the home directory.
+            "RUSTUP_HOME": str(Path.home() / ".rustup"),
+            **os.environ,
+            "HOME": home,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         Follower(Path(empty), environment).follow(blocks)
     return 0
 

@@ -1,5 +1,5 @@
-"""The safetensors library passes every case of reference/safetensors, asked through its adapter. Run with the Python of
-an environment that has the library.
+"""The safetensors library passes every case of reference/safetensors but the known failures, asked through its adapter.
+Run with the Python of an environment that has the library.
 """
 
 import argparse
@@ -13,6 +13,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = ROOT / "conformance" / "adapters" / "safetensors-python" / "adapter.py"
 CASES = ROOT / "reference" / "safetensors" / "cases"
+KNOWN = Path(__file__).with_name("safetensors_known.json")
+# What the library cannot be asked to write: a name twice in its dict, names that are no text, and tensors without data.
+NOT_ASKED = {
+    f"encode-st-refused-{name}"
+    for name in (
+        *("meta", "meta-among-others", "name-twice", "name-twice-last"),
+        *("path-two", "path-position", "path-position-last"),
+    )
+}
 
 
 def main() -> int:
@@ -26,14 +35,21 @@ def main() -> int:
                 conform,
                 "--adapter=" + shlex.join([sys.executable, "-B", str(ADAPTER)]),
                 f"--corpus={CASES}",
+                f"--known={KNOWN}",
                 f"--json={result}",
             ]
         ).returncode
         cases = json.loads(result.read_text())["cases"]
-    # The adapter has no encode; a file that is skipped was not asked about.
-    outcomes = {case["outcome"] for case in cases if case["operation"] == "read"}
-    asked = "pass" in outcomes and outcomes <= {"pass", "implementation-defined"}
-    return status or (0 if asked else 1)
+    # A case that is skipped was not asked. The library has no part in models of several files.
+    skipped = {
+        case["id"]
+        for case in cases
+        if case["outcome"] == "skipped" and case["layout"] == "safetensors"
+    }
+    if skipped != NOT_ASKED:
+        print(f"unexpectedly skipped, or not skipped: {skipped ^ NOT_ASKED}")
+        return 1
+    return status
 
 
 if __name__ == "__main__":

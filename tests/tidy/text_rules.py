@@ -54,6 +54,8 @@ def opening_comment(path: Path, text: str) -> Iterator[Finding]:
     first = lines[number - 1] if len(lines) >= number else ""
     if kind in CPP or kind == ".go":
         wanted = r"// \S|/\* \S"
+    elif kind == ".rs":
+        wanted = r"//! \S"
     elif kind == ".py":
         wanted = r'r?"""\S|# \S'
     elif kind in HASH_COMMENTED:

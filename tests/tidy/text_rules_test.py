@@ -40,6 +40,7 @@ class EachRule(unittest.TestCase):
         self.assert_found("a.cc", "", "purpose")
         self.assert_found("a.py", "import os\n", "purpose")
         self.assert_found("a.sh", "set -e\n", "purpose")
+        self.assert_found("a.rs", "// Not of the file.\nfn f() {}\n", "purpose")
         self.assert_found("tool", "#!/usr/bin/env bash\nset -e\n", "purpose")
         self.assert_found("tool", "#!/usr/bin/env python3\nimport os\n", "purpose")
 

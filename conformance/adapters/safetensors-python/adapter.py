@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""An installed reader of safetensors behind the adapter protocol (conformance/PROTOCOL.md), for the cases in
+"""An installed reader and writer of safetensors behind the adapter protocol (conformance/PROTOCOL.md), for the cases in
 reference/safetensors/cases. Run it with the Python of an environment that has the library; scripts/peers makes one for
-each reader.
+each.
 
 usage: adapter.py [IMPLEMENTATION] COMMAND ...
 
-IMPLEMENTATION is a reader of readers.py; the default is safetensors, the reference library.
+IMPLEMENTATION is a reader of readers.py; the default is safetensors, the reference library. It also writes if it is in
+writers.py.
 """
 
 from __future__ import annotations
@@ -14,16 +15,25 @@ import argparse
 import importlib.metadata
 import sys
 import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
 import protocol
-from content import Tensor, canonical, dtypes_of, in_order_of_data, names_in_order
+import specification
+from content import (
+    Tensor,
+    canonical,
+    dtypes_of,
+    format_dtype,
+    in_order_of_data,
+    names_in_order,
+)
 from readers import HEADER_READERS, READERS, Refused
 from refusals import is_refusal
+from writers import WRITERS
 
 DEFAULT = "safetensors"
 ALL_READERS = {**READERS, **HEADER_READERS}
@@ -34,32 +44,41 @@ class Panicked(Exception):
 
 
 class Safetensors:
-    """A reader, asked about one file at a time."""
+    """An implementation, asked about one file at a time."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._header_only = name in HEADER_READERS
         self._reader = ALL_READERS[name]()
+        self._writer = WRITERS[name]() if name in WRITERS else None
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Has the reader read a file of one byte, so that what it loads and keeps for any file counts as idle."""
+        """Reads and writes a file of one byte, so that what the library keeps for any file counts as idle."""
         header = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
         with tempfile.TemporaryDirectory() as directory, suppress(Exception):
             file = Path(directory) / "warm-up.safetensors"
             file.write_bytes(len(header).to_bytes(8, "little") + header + b"\1")
             self._reader.read(str(file))
+            if self._writer:
+                tensor = specification.Asked("uint8", [1], b"\1")
+                self._writer.write({"a": tensor}, f"{directory}/out.safetensors")
 
     def capabilities(self) -> protocol.Json:
         # Files of this format hold no hashes, so a reader of data has nothing more to verify.
-        command = "verify" if self._header_only else "decode"
-        return {
+        commands = ["verify" if self._header_only else "decode"]
+        profile: protocol.Json = {
             "protocol": 1,
             "name": self._name,
             "version": importlib.metadata.version(self._name),
-            "commands": [command, "serve"],
             "reads": {"layouts": ["safetensors"]},
         }
+        if self._writer:
+            commands.append("encode")
+            # The libraries take a dict of strings.
+            lacks = ["structured-names"]
+            profile["writes"] = {"layouts": ["safetensors"], "lacks": lacks}
+        return {**profile, "commands": [*commands, "serve"]}
 
     def decode(self, file: str, secret: protocol.Secret | None) -> protocol.Json:
         if self._header_only:
@@ -74,7 +93,18 @@ class Safetensors:
         self._ask(file, secret)
 
     def encode(self, spec: str, out: str, secret: protocol.Secret | None) -> None:
-        raise protocol.Unsupported("this adapter only reads")
+        if self._writer is None:
+            raise protocol.Unsupported(
+                "this library does not write, or is not asked to"
+            )
+        if secret:
+            raise protocol.Unsupported("files of this format are not encrypted")
+        tensors = specification.load(spec)
+        asked = {format_dtype(tensor.dtype) for tensor in tensors.values()}
+        refuse_missing(asked & self._writer.lacks)
+        # What the library leaves after a refusal stays, and is judged.
+        with judged(self._writer.errors):
+            self._writer.write(tensors, out)
 
     def _ask(
         self, file: str, secret: protocol.Secret | None
@@ -87,25 +117,40 @@ class Safetensors:
         if secret:
             raise protocol.Rejected("files of this format are not encrypted")
         try:
-            answer = self._reader.read(file)
-        except Exception as error:
-            self._require_dtypes(file)
-            if isinstance(error, Refused) or is_refusal(error, self._reader.errors):
-                text = f"{type(error).__name__}: {error}"
-                raise protocol.Rejected(text) from error
+            with judged(self._reader.errors):
+                answer = self._reader.read(file)
+        except Panicked:
             raise
-        except BaseException as error:
-            # A panic of a library in Rust, which "except Exception" does not catch.
-            if type(error).__name__ != "PanicException":
-                raise
-            raise Panicked(protocol.one_line(error)) from None
-        self._require_dtypes(file)
+        except Exception:
+            refuse_missing(dtypes_of(file) & self._reader.lacks)
+            raise
+        refuse_missing(dtypes_of(file) & self._reader.lacks)
         return answer
 
-    def _require_dtypes(self, file: str) -> None:
-        missing = sorted(dtypes_of(file) & self._reader.lacks)
-        if missing:
-            raise protocol.Unsupported(f"the dtype {missing[0]}")
+
+def refuse_missing(dtypes: set[str]) -> None:
+    """Throws if there is a dtype among those that the library lacks."""
+    if dtypes:
+        raise protocol.Unsupported(f"the dtype {min(dtypes)}")
+
+
+@contextmanager
+def judged(own: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Turns a refusal of the library into the protocol's; own has the library's classes of refusals."""
+    try:
+        yield
+    except (protocol.Rejected, protocol.Unsupported):
+        raise
+    except Exception as error:
+        if isinstance(error, Refused) or is_refusal(error, own):
+            text = f"{type(error).__name__}: {error}"
+            raise protocol.Rejected(text) from error
+        raise
+    except BaseException as error:
+        # A panic of a library in Rust, which "except Exception" does not catch.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise Panicked(protocol.one_line(error)) from None
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""The adapter turns what a reader does into the answers of the protocol. The readers are fakes of two libraries."""
+"""The adapter turns what readers and writers do into the answers of the protocol. They are fakes of three libraries."""
 
 import json
 import subprocess
@@ -66,6 +66,28 @@ def read_header(path):
         header = json.loads(file.read()[8:])
     return None if "refused" in header else header
 """
+# In place of cryptotensors: it writes what it is given as text.
+WRITER = """
+from pathlib import Path
+
+class SafetensorError(Exception):
+    pass
+
+def deserialize(content):
+    return []
+
+def safe_open(path, framework):
+    return open(path)
+
+def serialize_file(tensors, path):
+    if "refused" in tensors:
+        raise SafetensorError("refused")
+    if "accident" in tensors:
+        raise KeyError("accident")
+    Path(path).write_text(repr(tensors))
+    if "late" in tensors:
+        raise ValueError("refused late")
+"""
 
 
 def entry(dtype: object = "U8", begin: int = 0) -> dict[str, Any]:
@@ -80,6 +102,7 @@ class Adapter(unittest.TestCase):
         for name, source in (
             ("model_fingerprint", DATA_READER),
             ("safetensors_arch", HEADER_READER),
+            ("cryptotensors", WRITER),
         ):
             (self.directory / f"{name}.py").write_text(source)
             information = self.directory / f"{name}-1.0.dist-info"
@@ -147,6 +170,70 @@ class Adapter(unittest.TestCase):
         for name, kind in (("a", "verified"), ("refused", "rejected")):
             answer = self.ask({name: entry()}, reader, command="verify")
             self.assertIn(kind, answer)
+
+    def encode(self, *tensors: dict[str, Any], layout: str = "safetensors") -> Any:
+        """Returns the answer and the file, None if there is none."""
+        data = self.directory / "data"
+        data.write_bytes(b"01234567")
+        plain = {"kind": "state_dict", "module_index": 0, "dtype": "uint8"}
+        plain |= {"shape": [2], "meta": False}
+        plain |= {"data": {"file": str(data), "offset": 3, "length": 2}}
+        asked = [plain | tensor for tensor in tensors]
+        spec, out = self.directory / "spec.json", self.directory / "out"
+        out.unlink(missing_ok=True)
+        spec.write_text(json.dumps({"layout": layout, "tensors": asked}))
+        (answer,) = self.serve(
+            "cryptotensors", {"command": "encode", "spec": str(spec), "out": str(out)}
+        )
+        return answer, out.read_text() if out.exists() else None
+
+    def test_a_writer_gets_what_the_specification_says(self) -> None:
+        (profile,) = self.serve("cryptotensors", {"command": "capabilities"})
+        self.assertIn("encode", profile["capabilities"]["commands"])
+        self.assertEqual(
+            profile["capabilities"]["writes"],
+            {"layouts": ["safetensors"], "lacks": ["structured-names"]},
+        )
+        answer, written = self.encode({"path": ["b"]}, {"path": ["a"], "shape": [1, 2]})
+        self.assertEqual(answer, {"id": 1, "encoded": True})
+        self.assertEqual(
+            written,
+            repr(
+                {
+                    name: {"dtype": "uint8", "shape": shape, "data": b"34"}
+                    for name, shape in (("b", [2]), ("a", [1, 2]))
+                }
+            ),
+        )
+
+    def test_what_a_writer_cannot_be_asked_is_unsupported(self) -> None:
+        for tensors, reason in (
+            (({"path": ["a", "b"]},), "a name that is not one string"),
+            (({"path": [0]},), "a name that is not one string"),
+            (({"path": ["a"]}, {"path": ["a"]}), "a name twice"),
+            (({"path": ["a"], "meta": True, "data": None},), "a tensor without data"),
+            (({"path": ["a"], "dtype": "float8_e5m2fnuz"},), "the dtype F8_E5M2FNUZ"),
+        ):
+            answer, written = self.encode(*tensors)
+            self.assertIn(reason, answer["unsupported"])
+            self.assertIsNone(written)
+        self.assertIn("unsupported", self.encode(layout="v1")[0])
+
+    def test_refusals_and_accidents_of_a_writer(self) -> None:
+        for name, kind, writes in (
+            ("refused", "rejected", False),
+            ("accident", "crashed", False),
+            # The file stays: it is what a user of the library is left with.
+            ("late", "rejected", True),
+        ):
+            answer, written = self.encode({"path": [name]})
+            self.assertIn(kind, answer)
+            self.assertEqual(written is not None, writes)
+
+    def test_a_reader_alone_does_not_write(self) -> None:
+        request = {"command": "encode", "spec": "none", "out": "none"}
+        (answer,) = self.serve("model-fingerprint", request)
+        self.assertIn("does not write", answer["unsupported"])
 
 
 class Lacking(unittest.TestCase):

@@ -57,7 +57,7 @@ def _safetensors() -> Reader:
     return Reader(
         read,
         errors=(safetensors.SafetensorError,),
-        lacks=_safetensors_lacks(),
+        lacks=safetensors_lacks(),
         tells_order=tells_order,
     )
 
@@ -66,7 +66,7 @@ def _of_rust(name: str, tensor: dict[str, Any]) -> Tensor:
     return Tensor(name, tensor["dtype"], list(tensor["shape"]), bytes(tensor["data"]))
 
 
-def _safetensors_lacks() -> frozenset[str]:
+def safetensors_lacks() -> frozenset[str]:
     """Returns the dtypes that the installed release of the safetensors library lacks."""
     release = importlib.metadata.version("safetensors").split(".")
     number = tuple(int(part) for part in release[:2])

@@ -14,14 +14,15 @@ a file, ``Unsupported`` skips the case, and any other exception is a crash.
 
 ``pytest --tzmark-adapter package.module`` runs the suite with one test per case. The verdicts are those of
 ``tzmark conform --adapter 'python3 -m tzmark.conformance.serve package.module'``, which it runs. One more test fails
-if no case ran, or more were skipped than ``--max-skipped`` allows.
+if no case ran, or more were skipped than ``--max-skipped`` allows. ``--tzmark-options '--format safetensors'`` has the
+cases of that format.
 """
 
 from __future__ import annotations
 
 
 class Rejected(Exception):
-    """Raised by an adapter for a file that is wrong; rule is an id of FORMAT.md, offset counts bytes in the file."""
+    """Raised by an adapter for a file that is wrong; rule is an id of the suite, offset counts bytes in the file."""
 
     def __init__(
         self, message: str, rule: str | None = None, offset: int | None = None

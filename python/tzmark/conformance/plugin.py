@@ -33,7 +33,7 @@ _REASON_MAX = 20
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declares the options."""
     group = parser.getgroup(
-        "tzmark", "conformance of implementations of .tensors files"
+        "tzmark", "conformance of implementations of .tensors and .safetensors files"
     )
     group.addoption(
         "--tzmark-adapter",
@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--tzmark-options",
         metavar="OPTIONS",
         default="",
-        help="more options for tzmark conform, such as '--layout v1 --strict'",
+        help="more options for tzmark conform, such as '--format safetensors' or '--layout v1 --strict'",
     )
     group.addoption(
         "--tzmark-known",
