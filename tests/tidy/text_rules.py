@@ -66,8 +66,15 @@ def opening_comment(path: Path, text: str) -> Iterator[Finding]:
         yield number, "the file does not open with a comment that states its purpose"
 
 
+def is_case(path: Path) -> bool:
+    """Whether it is a file that a reader is asked about, in which white space may be what is tested."""
+    return "safetensors/cases/" in path.as_posix() and path.suffix != ".py"
+
+
 def white_space(path: Path, text: str) -> Iterator[Finding]:
     """No tabs but those of gofmt, no trailing blanks, no carriage returns; the last line ends."""
+    if is_case(path):
+        return
     for number, line in enumerate(text.split("\n"), start=1):
         if "\t" in (line.lstrip("\t") if path.suffix == ".go" else line):
             yield number, "a tab"

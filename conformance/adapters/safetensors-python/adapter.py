@@ -71,7 +71,10 @@ class Safetensors:
             "protocol": 1,
             "name": self._name,
             "version": importlib.metadata.version(self._name),
-            "reads": {"layouts": ["safetensors"]},
+            "reads": {
+                "layouts": ["safetensors"],
+                "omits": [] if self._reader.metadata else ["metadata"],
+            },
         }
         if self._writer:
             commands.append("encode")
@@ -85,7 +88,12 @@ class Safetensors:
             raise protocol.Unsupported("this reader returns no data")
         tensors = self._ask(file, secret) or ()
         order = names_in_order if self._reader.tells_order else in_order_of_data
-        return canonical(order(file, tensors))
+        metadata = None
+        if self._reader.metadata:
+            with judged(self._reader.errors):
+                # A library may tell of none in either way.
+                metadata = self._reader.metadata(file) or {}
+        return canonical(order(file, tensors), metadata)
 
     def verify(self, file: str, secret: protocol.Secret | None) -> None:
         if not self._header_only:

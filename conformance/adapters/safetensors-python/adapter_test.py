@@ -51,6 +51,7 @@ def parse_safetensors(reader, path):
     if name == "panic":
         raise PanicException("index out of bounds")
     model = Model()
+    model.metadata = header.pop("__metadata__", None)
     model.data_start = 8 + size
     model.tensors = [Info(*item) for item in reversed(header.items())]
     return model
@@ -144,6 +145,12 @@ class Adapter(unittest.TestCase):
             [(["b"], "uint8"), (["a"], "int8")],
         )
         self.assertEqual([one["data_length"] for one in answer["tensors"]], [2, 2])
+
+    def test_metadata_by_key(self) -> None:
+        answer = self.ask({"a": entry(), "__metadata__": {"k": "v", "": "x"}})
+        self.assertEqual(answer["decoded"]["metadata"], [["", "x"], ["k", "v"]])
+        answer = self.ask({"a": entry()})
+        self.assertEqual(answer["decoded"]["metadata"], [])
 
     def test_refusals(self) -> None:
         for name in ("own", "value"):

@@ -127,12 +127,16 @@ def names_in_order(file: str, tensors: Iterable[Tensor]) -> list[Tensor]:
     ]
 
 
-def canonical(tensors: Iterable[Tensor]) -> dict[str, Any]:
-    """Returns the canonical JSON of a file with these tensors."""
+def canonical(
+    tensors: Iterable[Tensor], metadata: dict[str, str] | None
+) -> dict[str, Any]:
+    """Returns the canonical JSON of a file with these tensors and metadata, which None leaves out."""
+    told = {} if metadata is None else {"metadata": sorted(metadata.items())}
     return {
         "data_version": None,
         "layout": "safetensors",
         "encrypted": False,
+        **told,
         "tensors": [_canonical_tensor(tensor) for tensor in tensors],
     }
 

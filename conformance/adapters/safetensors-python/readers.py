@@ -40,6 +40,8 @@ class Reader:
     lacks: frozenset[str] = frozenset()
     # Whether it returns the tensors in the order of their data. Those of other readers are sorted.
     tells_order: bool = False
+    # Returns the metadata of a file that it has read; a library without one does not tell them.
+    metadata: Callable[[str], dict[str, str] | None] | None = None
 
 
 def _safetensors() -> Reader:
@@ -54,11 +56,16 @@ def _safetensors() -> Reader:
             names = opened.offset_keys() if tells_order else opened.keys()
         return [_of_rust(name, tensors[name]) for name in names]
 
+    def metadata(file: str) -> dict[str, str] | None:
+        with safetensors.safe_open(file, "numpy") as opened:
+            return opened.metadata()
+
     return Reader(
         read,
         errors=(safetensors.SafetensorError,),
         lacks=safetensors_lacks(),
         tells_order=tells_order,
+        metadata=metadata,
     )
 
 
@@ -89,7 +96,12 @@ def _cryptotensors() -> Reader:
             pass
         return [_of_rust(*each) for each in cryptotensors.deserialize(content)]
 
-    return Reader(read, errors=(cryptotensors.SafetensorError,), lacks=FNUZ)
+    def metadata(file: str) -> dict[str, str] | None:
+        with cryptotensors.safe_open(file, "numpy") as opened:
+            return opened.metadata()
+
+    errors = (cryptotensors.SafetensorError,)
+    return Reader(read, errors=errors, lacks=FNUZ, metadata=metadata)
 
 
 def _tinygrad() -> Reader:
@@ -114,7 +126,12 @@ def _tinygrad() -> Reader:
             for name, tensor in state.safe_load(file).items()
         ]
 
-    return Reader(read, lacks=SUB_BYTE | FNUZ | {"F8_E8M0", "C64"})
+    def metadata(file: str) -> dict[str, str] | None:
+        *_, header = state.safe_load_metadata(file)
+        return header.get("__metadata__")
+
+    lacks = SUB_BYTE | FNUZ | {"F8_E8M0", "C64"}
+    return Reader(read, lacks=lacks, metadata=metadata)
 
 
 def _mlx() -> Reader:
@@ -134,8 +151,13 @@ def _mlx() -> Reader:
             for name, array in mx.load(file).items()
         ]
 
+    def metadata(file: str) -> dict[str, str]:
+        _, texts = mx.load(file, return_metadata=True)
+        return texts
+
     return Reader(
         read,
+        metadata=metadata,
         lacks=SUB_BYTE | FNUZ | {"F64", "F8_E5M2"}
         # It returns these two as bytes, U8.
         | {"F8_E4M3", "F8_E8M0"},
@@ -161,8 +183,13 @@ def _pure_safetensors() -> Reader:
                 del mapped
         return tensors
 
+    def metadata(file: str) -> dict[str, str] | None:
+        with pure_safetensors.SafeTensors(file, "r") as opened:
+            return opened.metadata
+
     return Reader(
         read,
+        metadata=metadata,
         errors=(exc.SafeTensorError, marshmallow.ValidationError),
         lacks=SUB_BYTE | FNUZ | {"F8_E5M2", "F8_E4M3", "F8_E8M0", "C64"},
     )
@@ -221,7 +248,11 @@ def _unifiedefficientloader() -> Reader:
         with UnifiedSafetensorsLoader(file, low_memory=True) as loader:
             return [_of_torch(name, loader.get_tensor(name)) for name in loader.keys()]
 
-    return Reader(read, lacks=FNUZ | {"F6_E2M3", "F6_E3M2"})
+    def metadata(file: str) -> dict[str, str] | None:
+        with UnifiedSafetensorsLoader(file, low_memory=True) as loader:
+            return loader.metadata()
+
+    return Reader(read, lacks=FNUZ | {"F6_E2M3", "F6_E3M2"}, metadata=metadata)
 
 
 def _safetensors_streaming() -> Reader:
@@ -234,8 +265,13 @@ def _safetensors_streaming() -> Reader:
         with safe_open(file, framework="pt", device="cpu") as opened:
             return [_of_torch(name, opened.get_tensor(name)) for name in opened.keys()]
 
+    def metadata(file: str) -> dict[str, str] | None:
+        with safe_open(file, framework="pt", device="cpu") as opened:
+            return opened.metadata()
+
     return Reader(
         read,
+        metadata=metadata,
         lacks=SUB_BYTE
         | FNUZ
         | {"F8_E5M2", "F8_E4M3", "F8_E8M0", "U16", "U32", "U64", "C64"},
@@ -293,7 +329,11 @@ def _model_fingerprint() -> Reader:
             for tensor in model.tensors
         ]
 
-    return Reader(read, errors=(model_fingerprint.ModelError,))
+    def metadata(file: str) -> dict[str, str] | None:
+        with model_fingerprint.FileReader(Path(file)) as reader:
+            return model_fingerprint.parse_safetensors(reader, Path(file)).metadata
+
+    return Reader(read, errors=(model_fingerprint.ModelError,), metadata=metadata)
 
 
 def _huggingface_hub() -> Reader:

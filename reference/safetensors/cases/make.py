@@ -7,10 +7,10 @@ usage: make.py          writes the files and their lists next to this program
 
 manifest.json lists the cases that are about opening a model, in the form of corpus/manifest.json, so that any
 implementation can be tested with them; rules.json has the words of the rules. Each case says more under "safetensors":
-what two strictnesses make of the model. A verdict there is null where the file is accepted, and otherwise names the rule
-and, where it is told, the byte offset. library_error is the error of the reference library, by its Rust name; it is
-null where the library accepts the file or does not deal with such files at all. An accepted file lists its tensors in
-the order of their data.
+what two strictnesses make of the model. A verdict there is null where it is accepted, and otherwise names the rule and,
+where it is told, the byte offset. library_error is the error of the reference library, by its Rust name; it is null
+where the library accepts the file or does not deal with such files at all. An accepted file lists its tensors in the
+order of their data.
 
 calls.json lists cases in another form: requests, which ask an accepted file for a tensor and fail.
 """
