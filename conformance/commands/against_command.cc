@@ -41,7 +41,8 @@ NextFile case_files(const Manifest& manifest, const std::vector<Case>& cases) {
   return [&manifest, &cases, next = std::size_t{0}]() mutable -> std::optional<ComparedFile> {
     while (next < cases.size()) {
       const Case& item = cases[next++];
-      if (item.operation != Operation::kRead) continue;
+      // Both are asked about one file.
+      if (item.operation != Operation::kRead || is_sharded_layout(item.layout)) continue;
       return ComparedFile{
           item.id, &format_of_layout(item.layout), read_case_file(manifest, item), {item.key_hex, item.passphrase}};
     }

@@ -21,6 +21,7 @@ int check(const Manifest& manifest) {
   for (const Case& item : manifest.cases) {
     try {
       read_case_file(manifest, item);
+      read_shards(manifest, item);
       std::vector<Case> alone = {item};
       load_expected(manifest, alone);
       expected_of(alone.front());
@@ -41,6 +42,7 @@ std::set<fs::path> files_of(const Manifest& manifest) {
   }
   for (const Case& item : manifest.cases) {
     files.insert(item.path);
+    for (const ShardPath& shard : item.shards) files.insert(shard.path);
     if (item.expected) files.insert(*item.expected);
   }
   return files;

@@ -27,8 +27,7 @@ SeedLists load_seeds(const Manifest& manifest, const std::vector<Case>& cases) {
   for (const Case& item : cases) {
     const bool fits =
         item.operation == Operation::kRead && item.verdict == Verdict::kValid && item.size_bytes <= kSeedBytesMax;
-    const bool is_sharded = item.layout == format_of_layout(item.layout).sharded_layout;
-    if (fits && !is_sharded) by_layout[item.layout].push_back(load_seed(manifest, item));
+    if (fits && !is_sharded_layout(item.layout)) by_layout[item.layout].push_back(load_seed(manifest, item));
   }
   if (by_layout.empty()) throw UsageError("there is no valid file among the cases to mutate");
   SeedLists seeds;

@@ -59,9 +59,13 @@ const FileFormat& format_of_layout(std::string_view layout) {
   return found != kFormats.end() ? *found : kFormats.front();
 }
 
+bool is_sharded_layout(std::string_view layout) {
+  return !layout.empty() && layout == format_of_layout(layout).sharded_layout;
+}
+
 std::string_view suffix_of_layout(std::string_view layout) {
   const FileFormat& format = format_of_layout(layout);
-  return layout == format.sharded_layout ? format.index_suffix : format.suffix;
+  return is_sharded_layout(layout) ? format.index_suffix : format.suffix;
 }
 
 const FileFormat& format_of_file(model::Bytes file, std::string_view name) {

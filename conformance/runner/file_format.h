@@ -36,6 +36,9 @@ const FileFormat& format_of_name(std::string_view name);
 // layout: of a case. One that no format has is the first format's.
 const FileFormat& format_of_layout(std::string_view layout);
 
+// Whether it is that of models of several files.
+bool is_sharded_layout(std::string_view layout);
+
 // What ends the name of the file that a reader opens.
 std::string_view suffix_of_layout(std::string_view layout);
 

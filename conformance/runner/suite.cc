@@ -65,7 +65,7 @@ struct FileQuestion {
   StagedFile* staged = nullptr;  // that file, if it is a copy
 };
 
-bool is_sharded(const Case& item) { return item.layout == format_of_layout(item.layout).sharded_layout; }
+bool is_sharded(const Case& item) { return is_sharded_layout(item.layout); }
 
 // Whether a case is asked about as a plain file and not in any other input mode.
 bool is_only_file(const Case& item) { return item.operation == Operation::kEncode || is_sharded(item); }
