@@ -8,7 +8,7 @@ Limits limits_for_file(std::uint64_t file_bytes, bool derives_keys) {
   constexpr std::uint64_t kDerivationBytes = 1024 * kMiB;
   constexpr std::chrono::seconds kDerivationsMax(60);
   Limits limits{.elapsed_max = std::chrono::seconds(10 + file_bytes / (10 * kMiB)),
-                .memory_max_bytes = 64 * kMiB + 8 * file_bytes};
+                .memory_max_bytes = 64 * kMiB + 16 * file_bytes};
   if (!derives_keys) return limits;
   limits.elapsed_max += kDerivationsMax;
   limits.memory_max_bytes += kDerivationBytes;

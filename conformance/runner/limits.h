@@ -16,7 +16,8 @@ struct Limits {
   std::uint64_t disk_max_bytes = 256u << 20;  // on top of the size of the file, or of the data to write
 };
 
-// The limits of a file that has none of its own: 10 s and 1 s per 10 MiB, 64 MiB and 8 times the file. derives_keys: of
+// The limits of a file that has none of its own: 10 s and 1 s per 10 MiB, 64 MiB and 16 times the file, for a file of
+// nothing but short tensors takes that much as JSON. derives_keys: of
 // a passphrase, as the file says: 1 GiB and 60 s more (FORMAT.md, section 11.3).
 Limits limits_for_file(std::uint64_t file_bytes, bool derives_keys = false);
 

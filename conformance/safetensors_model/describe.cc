@@ -34,7 +34,11 @@ constexpr std::string_view kMetadata = "__metadata__";
 // A value in the header. Offsets are those of the file.
 struct Place {
   std::uint64_t begin = 0, end = 0;
+
+  bool is_there() const { return end != 0; }
 };
+
+constexpr std::array<std::string_view, 3> kValueNames = {"dtype", "shape", "data_offsets"};
 
 struct Tensor {
   std::string name;
@@ -42,9 +46,8 @@ struct Tensor {
   const Dtype* dtype = nullptr;
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> offsets;
-  // Of its values, by their names.
-  std::map<std::string, Place> places;
-  bool is_whole = true;  // no value is missing or of the wrong type
+  std::array<Place, 3> places;  // of its values, in the order of kValueNames
+  bool is_whole = true;         // no value is missing or of the wrong type
 
   std::uint64_t begin() const { return offsets[0]; }
   std::uint64_t end() const { return offsets[1]; }
@@ -247,6 +250,12 @@ class Reading {
     metadata_.push_back({key.begin, in_file(json.at())});
   }
 
+  // Null for a name that no reader needs.
+  static Place* place_of(Tensor& tensor, std::string_view name) {
+    const auto found = std::ranges::find(kValueNames, name);
+    return found == kValueNames.end() ? nullptr : &tensor.places[static_cast<std::size_t>(found - kValueNames.begin())];
+  }
+
   Tensor read_tensor(JsonReader& json) {
     Tensor tensor;
     const std::size_t begin = json.at();
@@ -259,16 +268,15 @@ class Reading {
       } else {
         tensor.offsets = read_numbers(json, tensor, "data_offsets", 2);
       }
-      tensor.places[std::string(name)] = {in_file(value_at), in_file(json.at())};
+      *place_of(tensor, name) = {in_file(value_at), in_file(json.at())};
     };
-    constexpr std::array<std::string_view, 3> kNames = {"dtype", "shape", "data_offsets"};
     if (json.next() == '[' && !is_spec_) {
       const std::size_t end = json.array([&](std::size_t number) {
-        if (number < kNames.size()) return read_value(kNames[number]);
+        if (number < kValueNames.size()) return read_value(kValueNames[number]);
         wrong_type(tensor, json.at(), "a tensor as a list has more than three values");
         ignore_value(json);
       });
-      if (tensor.places.size() < kNames.size()) wrong_type(tensor, end, "a tensor as a list has three values");
+      if (!tensor.places.back().is_there()) wrong_type(tensor, end, "a tensor as a list has three values");
       return tensor;
     }
     if (json.next() != '{') {
@@ -277,20 +285,19 @@ class Reading {
     }
     std::set<std::string> others;
     std::string key;
-    const auto is_known = [&] { return std::ranges::find(kNames, key) != kNames.end(); };
     const std::size_t end = json.object(
         [&](std::string name, std::size_t key_at) {
           key = std::move(name);
           const std::string said = fmt::format("a tensor has {} twice", model::in_quotes(key));
-          if (is_known()) {
-            if (tensor.places.contains(key)) defect("ST-008", in_file(key_at), said);
+          if (const Place* const place = place_of(tensor, key)) {
+            if (place->is_there()) defect("ST-008", in_file(key_at), said);
           } else if (!others.insert(key).second) {
             defect_of_spec("ST-008", in_file(key_at), said);
           }
         },
-        [&] { is_known() ? read_value(key) : ignore_value(json); });
-    for (const std::string_view name : kNames) {
-      if (!tensor.places.contains(std::string(name))) wrong_type(tensor, end, fmt::format("a tensor has no {}", name));
+        [&] { place_of(tensor, key) != nullptr ? read_value(key) : ignore_value(json); });
+    for (std::size_t i = 0; i < kValueNames.size(); ++i) {
+      if (!tensor.places[i].is_there()) wrong_type(tensor, end, fmt::format("a tensor has no {}", kValueNames[i]));
     }
     return tensor;
   }
@@ -423,7 +430,11 @@ class Reading {
       const Tensor& tensor = tensors_[i];
       const model::StructureId self{"tensor", i};
       add_field(tensor.key, self, "name", model::in_quotes(tensor.name));
-      for (const auto& [name, place] : tensor.places) add_field(place, self, name, shown(place));
+      for (std::size_t value = 0; value < kValueNames.size(); ++value) {
+        if (const Place& place = tensor.places[value]; place.is_there()) {
+          add_field(place, self, std::string(kValueNames[value]), shown(place));
+        }
+      }
       add_data(tensor, self);
     }
     std::ranges::stable_sort(result_.fields, {}, &Field::offset);

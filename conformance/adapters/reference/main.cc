@@ -66,7 +66,7 @@ Answer accepted_safetensors(const Question& question) {
   const SafetensorsReader reader = is_sharded ? SafetensorsReader::open(question.file)
                                               : SafetensorsReader(open_question_file(question.file, question.part));
   if (question.command == "decode") {
-    return {"decoded", dump(is_sharded ? decode_sharded(reader) : decode_safetensors(reader))};
+    return {"decoded", is_sharded ? decode_sharded(reader) : decode_safetensors(reader)};
   }
   reader.verify();
   return {"verified", "true"};

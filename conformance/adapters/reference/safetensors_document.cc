@@ -1,9 +1,13 @@
-// Safetensors files in the canonical JSON of the adapter protocol; see safetensors_document.h.
+// Safetensors models in the canonical JSON of the adapter protocol; see safetensors_document.h.
 #include "adapters/reference/safetensors_document.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
 
 namespace tzmark::adapter {
 namespace {
@@ -16,51 +20,52 @@ std::string hex_digits(const std::array<std::byte, 32>& bytes) {
   return digits;
 }
 
-Json pairs_of(const std::map<std::string, std::string>& metadata) {
-  Json pairs = Json::array();
-  for (const auto& [key, text] : metadata) pairs.push_back(Json::array({key, text}));
-  return pairs;
+Json tensor_of(const SafetensorsTensor& tensor, const std::array<std::byte, 32>& sha256) {
+  return {{"path", Json::array({tensor.name})},
+          {"kind", "state_dict"},
+          {"module_index", 0},
+          {"dtype", tensor.torch_dtype.empty() ? Json() : Json(tensor.torch_dtype)},
+          {"wire_dtype", tensor.dtype},
+          {"shape", std::vector<std::uint64_t>(tensor.shape.begin(), tensor.shape.end())},
+          {"meta", false},
+          {"data_length", tensor.data_length()},
+          {"sha256", hex_digits(sha256)},
+          {"crc32_field", nullptr},
+          {"sha256_field", nullptr}};
 }
 
-Json decoded_tensors(const SafetensorsReader& reader) {
-  Json tensors = Json::array();
-  for (std::size_t i = 0; i < reader.size(); ++i) {
-    const SafetensorsTensor tensor = reader[i];
-    tensors.push_back({{"path", Json::array({tensor.name})},
-                       {"kind", "state_dict"},
-                       {"module_index", 0},
-                       {"dtype", tensor.torch_dtype.empty() ? Json() : Json(tensor.torch_dtype)},
-                       {"wire_dtype", tensor.dtype},
-                       {"shape", std::vector<std::uint64_t>(tensor.shape.begin(), tensor.shape.end())},
-                       {"meta", false},
-                       {"data_length", tensor.data_length()},
-                       {"sha256", nullptr},
-                       {"crc32_field", nullptr},
-                       {"sha256_field", nullptr}});
+// Tensor by tensor: the values of a document take several times the memory of its text. members: those before the
+// tensors. order: numbers of tensors.
+std::string document(const SafetensorsReader& reader, const std::string& members,
+                     const std::vector<std::size_t>& order) {
+  std::vector<std::array<std::byte, 32>> digests(reader.size());
+  reader.scan([&](std::size_t tensor, const auto& sha256) { std::ranges::copy(sha256, digests[tensor].begin()); });
+  std::string text = "{" + members + R"("data_version":null,"encrypted":false,"tensors":[)";
+  for (const std::size_t i : order) {
+    if (text.back() == '}') text += ',';
+    text += tensor_of(reader[i], digests[i]).dump();
   }
-  reader.scan([&](std::size_t tensor, const auto& sha256) { tensors[tensor]["sha256"] = hex_digits(sha256); });
-  return tensors;
+  return text + "]}";
+}
+
+std::vector<std::size_t> numbers_of(const SafetensorsReader& reader) {
+  std::vector<std::size_t> numbers(reader.size());
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  return numbers;
 }
 
 }  // namespace
 
-Json decode_safetensors(const SafetensorsReader& reader) {
-  return {{"data_version", nullptr},
-          {"layout", "safetensors"},
-          {"encrypted", false},
-          {"metadata", pairs_of(reader.shards().front().metadata)},
-          {"tensors", decoded_tensors(reader)}};
+std::string decode_safetensors(const SafetensorsReader& reader) {
+  Json metadata = Json::array();
+  for (const auto& [key, text] : reader.shards().front().metadata) metadata.push_back(Json::array({key, text}));
+  return document(reader, R"("layout":"safetensors","metadata":)" + metadata.dump() + ",", numbers_of(reader));
 }
 
-Json decode_sharded(const SafetensorsReader& reader) {
-  Json tensors = decoded_tensors(reader);
-  const auto name_of = [](const Json& tensor) { return tensor["path"][0].get<std::string>(); };
-  std::sort(tensors.begin(), tensors.end(),
-            [&](const Json& one, const Json& other) { return name_of(one) < name_of(other); });
-  return {{"data_version", nullptr},
-          {"layout", "safetensors-sharded"},
-          {"encrypted", false},
-          {"tensors", std::move(tensors)}};
+std::string decode_sharded(const SafetensorsReader& reader) {
+  std::vector<std::size_t> order = numbers_of(reader);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return reader[i].name; });
+  return document(reader, R"("layout":"safetensors-sharded",)", order);
 }
 
 }  // namespace tzmark::adapter
