@@ -1,0 +1,336 @@
+// Opening remote files, and reading them: large reads by requests of their own, small ones through a read-ahead.
+#include "remote/remote_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "bytes/requires.h"
+#include "io/paths.h"
+#include "io/url.h"
+#include "remote/curl.h"
+#include "remote/object.h"
+#include "remote/s3.h"
+#include "remote/session.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+// What the first request reads: the headers and often the index. At 50 ms of delay a new connection takes as long for
+// it as for 16 KiB more or less.
+constexpr std::size_t kFirstBytes = 64 << 10;
+// A read-ahead begins with this and doubles while reads follow each other.
+constexpr std::size_t kWindowBytes = 64 << 10;
+constexpr std::size_t kWindowBytesMax = 1 << 20;
+constexpr std::size_t kWindowsMax = 32;
+// Larger single reads are cut into requests of this size, of which so many are in flight.
+constexpr std::size_t kRequestBytes = 4 << 20;
+constexpr std::size_t kRequestsMax = 8;
+// Sessions, and so connections, that are kept open while no thread needs them.
+constexpr std::size_t kIdleSessionsMax = 32;
+constexpr unsigned kQueueDepth = 16;
+constexpr unsigned kQueueDepthMax = 256;
+
+// Sessions that are not in use, with their connections. Thread-safe.
+class Sessions {
+ public:
+  explicit Sessions(std::shared_ptr<RemoteObject> object) : object_(std::move(object)) {}
+
+  std::unique_ptr<Session> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        auto session = std::move(idle_.back());
+        idle_.pop_back();
+        return session;
+      }
+    }
+    return std::make_unique<Session>(object_);
+  }
+  void give_back(std::unique_ptr<Session> session) {
+    session->abandon();
+    const std::lock_guard lock(mutex_);
+    if (idle_.size() < kIdleSessionsMax) idle_.push_back(std::move(session));
+  }
+
+ private:
+  const std::shared_ptr<RemoteObject> object_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Session>> idle_;
+};
+
+// A session in use by one thread.
+class SessionUse {
+ public:
+  explicit SessionUse(Sessions& sessions) : sessions_(sessions), session_(sessions.take()) {}
+  ~SessionUse() { sessions_.give_back(std::move(session_)); }
+  SessionUse(const SessionUse&) = delete;
+  SessionUse& operator=(const SessionUse&) = delete;
+  Session* operator->() { return session_.get(); }
+
+ private:
+  Sessions& sessions_;
+  std::unique_ptr<Session> session_;
+};
+
+// Parts of the file that were read ahead. Thread-safe.
+class Windows {
+ public:
+  // The first one stays.
+  void add(std::uint64_t offset, std::vector<std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    if (windows_.size() > kWindowsMax) windows_.pop_back();
+    windows_.insert(windows_.empty() ? windows_.begin() : std::next(windows_.begin()), {offset, std::move(bytes)});
+  }
+  // Copies what there is from offset on, and returns how much.
+  std::size_t copy(std::uint64_t offset, std::span<std::byte> out) {
+    const std::lock_guard lock(mutex_);
+    for (const Window& window : windows_) {
+      if (offset < window.offset || offset - window.offset >= window.bytes.size()) continue;
+      const auto at = static_cast<std::size_t>(offset - window.offset);
+      const std::size_t count = std::min(out.size(), window.bytes.size() - at);
+      std::memcpy(out.data(), window.bytes.data() + at, count);
+      return count;
+    }
+    return 0;
+  }
+  bool covers(std::uint64_t offset, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(windows_, [&](const Window& window) {
+      return offset >= window.offset && offset - window.offset <= window.bytes.size() &&
+             bytes <= window.bytes.size() - (offset - window.offset);
+    });
+  }
+  // Returns how much to read ahead from offset on: twice as much as the window that ends there.
+  std::size_t next_bytes(std::uint64_t offset) {
+    const std::lock_guard lock(mutex_);
+    for (const Window& window : windows_) {
+      if (window.offset + window.bytes.size() == offset) return std::min(2 * window.bytes.size(), kWindowBytesMax);
+    }
+    return kWindowBytes;
+  }
+
+ private:
+  struct Window {
+    std::uint64_t offset;
+    std::vector<std::byte> bytes;
+  };
+
+  std::mutex mutex_;
+  std::list<Window> windows_;  // the latest are first, but for the beginning of the file
+};
+
+class RemoteQueue final : public TransferQueue {
+ public:
+  RemoteQueue(Sessions& sessions, Windows& windows, std::uint64_t file_bytes, unsigned depth)
+      : session_(sessions), windows_(windows), file_bytes_(file_bytes), depth_(depth) {}
+
+  unsigned depth() const override { return depth_; }
+  unsigned in_flight() const override { return static_cast<unsigned>(session().in_flight() + ready_.size()); }
+  void start(Transfer& transfer) override {
+    TZMARK_REQUIRES(in_flight() < depth());
+    transfer.error = nullptr;
+    try {
+      if (transfer.kind == Transfer::Kind::kWrite) throw Error(ErrorCode::kUsage, "a remote file is only read");
+      require_host_memory(transfer.memory, "http");
+      const std::uint64_t there = file_bytes_ - std::min(file_bytes_, transfer.offset);
+      if (transfer.memory.size > there) throw early_end(transfer.memory.size - there, file_bytes_);
+      const bool was_read_ahead = transfer.memory.size == 0 ||
+                                  (windows_.covers(transfer.offset, transfer.memory.size) &&
+                                   windows_.copy(transfer.offset, transfer.memory.bytes()) == transfer.memory.size);
+      if (!was_read_ahead) return session().start(transfer);
+    } catch (...) {
+      transfer.error = std::current_exception();
+    }
+    ready_.push_back(&transfer);
+  }
+  Transfer& wait() override {
+    Transfer* const transfer = take_ready();
+    return transfer != nullptr ? *transfer : session().wait();
+  }
+  Transfer* poll() override {
+    Transfer* const transfer = take_ready();
+    return transfer != nullptr ? transfer : session().poll();
+  }
+
+ private:
+  Transfer* take_ready() {
+    if (ready_.empty()) return nullptr;
+    Transfer* const transfer = ready_.back();
+    ready_.pop_back();
+    return transfer;
+  }
+  Session& session() const { return *session_.operator->(); }
+
+  mutable SessionUse session_;
+  Windows& windows_;
+  const std::uint64_t file_bytes_;
+  const unsigned depth_;
+  std::vector<Transfer*> ready_;  // were read ahead, or failed before they began
+};
+
+class RemoteFile final : public File {
+ public:
+  RemoteFile(std::string_view io_path, std::shared_ptr<RemoteObject> object, std::unique_ptr<Session> session,
+             std::vector<std::byte> beginning)
+      : io_path_(io_path), object_(std::move(object)), sessions_(object_) {
+    windows_.add(0, std::move(beginning));
+    sessions_.give_back(std::move(session));
+  }
+
+  std::string_view io_path() const override { return io_path_; }
+  std::uint64_t size() const override { return object_->identity.bytes; }
+  bool is_remote() const override { return true; }
+  bool is_asynchronous() const override { return true; }
+  unsigned queue_depth_default() const override { return kQueueDepth; }
+  std::optional<RequestCounts> request_counts() const override { return object_->counts(); }
+  std::unique_ptr<TransferQueue> make_queue(unsigned depth) override {
+    return std::make_unique<RemoteQueue>(sessions_, windows_, size(), std::clamp(depth, 1U, kQueueDepthMax));
+  }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    require_host_memory(out, io_path());
+    if (offset >= size()) return 0;
+    const std::span<std::byte> bytes =
+        out.bytes().first(static_cast<std::size_t>(std::min<std::uint64_t>(out.size, size() - offset)));
+    if (const std::size_t copied = windows_.copy(offset, bytes); copied > 0) return copied;
+    const std::size_t ahead = windows_.next_bytes(offset);
+    if (bytes.size() >= ahead) {
+      fetch(offset, bytes);
+    } else {
+      std::vector<std::byte> window(static_cast<std::size_t>(std::min<std::uint64_t>(ahead, size() - offset)));
+      fetch(offset, window);
+      std::memcpy(bytes.data(), window.data(), bytes.size());
+      windows_.add(offset, std::move(window));
+    }
+    return bytes.size();
+  }
+  std::size_t write_some(std::uint64_t, ConstBuffer) override {
+    throw Error(ErrorCode::kUsage, "a remote file is only read");
+  }
+  void sync_all() override {}
+
+ private:
+  void fetch(std::uint64_t offset, std::span<std::byte> out) {
+    SessionUse session(sessions_);
+    std::vector<Transfer> transfers((out.size() + kRequestBytes - 1) / kRequestBytes);
+    std::size_t started = 0;
+    // The error at the lowest offset counts.
+    for (std::size_t ended = 0; ended < transfers.size(); ++ended) {
+      for (; started < transfers.size() && session->in_flight() < kRequestsMax; ++started) {
+        const std::size_t begin = started * kRequestBytes;
+        transfers[started].offset = offset + begin;
+        transfers[started].memory = out.subspan(begin, std::min(kRequestBytes, out.size() - begin));
+        session->start(transfers[started]);
+      }
+      session->wait();
+    }
+    for (const Transfer& transfer : transfers) {
+      if (transfer.error) std::rethrow_exception(transfer.error);
+    }
+  }
+
+  const std::string_view io_path_;
+  const std::shared_ptr<RemoteObject> object_;
+  Sessions sessions_;
+  Windows windows_;
+};
+
+// A copy of a file whose server cannot send parts of it.
+class CopiedFile final : public File {
+ public:
+  CopiedFile(std::string_view io_path, std::unique_ptr<File> copy, RequestCounts counts)
+      : io_path_(io_path), copy_(std::move(copy)), counts_(counts), bytes_(copy_->size()) {
+    counts_.is_copied = true;
+  }
+
+  std::string_view io_path() const override { return io_path_; }
+  std::uint64_t size() const override { return bytes_; }
+  std::optional<RequestCounts> request_counts() const override { return counts_; }
+
+ protected:
+  std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
+    const std::uint64_t there = bytes_ - std::min(bytes_, offset);
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(out.size, there));
+    copy_->read_at(offset, out.sub(0, count));
+    return count;
+  }
+  std::size_t write_some(std::uint64_t, ConstBuffer) override {
+    throw Error(ErrorCode::kUsage, "a remote file is only read");
+  }
+  void sync_all() override {}
+
+ private:
+  const std::string_view io_path_;
+  const std::unique_ptr<File> copy_;
+  RequestCounts counts_;
+  const std::uint64_t bytes_;
+};
+
+// Differs for another URL, and for the same one after a change that the server shows.
+FileVersion version_of(const RemoteObject& object) {
+  constexpr std::uint64_t kNoDevice = ~std::uint64_t{0};
+  const std::hash<std::string> hash;
+  const Identity& identity = object.identity;
+  const std::string& address = object.target.address;
+  return {kNoDevice, hash(address.substr(0, address.find('?'))), identity.bytes,
+          static_cast<std::int64_t>(hash(identity.etag + "\n" + identity.last_modified))};
+}
+
+std::unique_ptr<File> open_object(std::string_view io_path, std::shared_ptr<RemoteObject> object,
+                                  const MakeCopy& make_copy) {
+  auto session = std::make_unique<Session>(object);
+  std::vector<std::byte> beginning(kFirstBytes);
+  Transfer transfer;
+  transfer.memory = std::span(beginning);
+  Probe probe;
+  probe.make_copy = make_copy;
+  session->start(transfer, &probe);
+  session->wait();
+  if (transfer.error) std::rethrow_exception(transfer.error);
+  beginning.resize(probe.received);
+  std::unique_ptr<File> file;
+  if (probe.copy) {
+    file = std::make_unique<CopiedFile>(io_path, std::move(probe.copy), object->counts());
+  } else {
+    file = std::make_unique<RemoteFile>(io_path, object, std::move(session), std::move(beginning));
+  }
+  file->set_version(version_of(*object));
+  return file;
+}
+
+}  // namespace
+
+std::string why_no_requests() { return Curl::instance().why_unavailable(); }
+std::string why_no_signed_requests() { return Curl::instance().why_no_signatures(); }
+
+std::unique_ptr<File> open_http(const std::string& url, const MakeCopy& make_copy) {
+  const Url parsed = parse_url(url);
+  Access access;
+  if (!parsed.user.empty() || !parsed.password.empty()) {
+    access.kind = Access::Kind::kBasic;
+    access.user = parsed.user;
+    access.password = parsed.password;
+  }
+  return open_object(
+      "http", std::make_shared<RemoteObject>(Target(parsed), std::move(access), remote_settings(process_environment)),
+      make_copy);
+}
+
+std::unique_ptr<File> open_s3(const std::string& url, const MakeCopy& make_copy) {
+  const S3Location location = s3_location(url, aws_settings(process_environment));
+  return open_object("s3",
+                     std::make_shared<RemoteObject>(Target(parse_url(location.url)), location.access,
+                                                    remote_settings(process_environment)),
+                     make_copy);
+}
+
+}  // namespace tzmark
