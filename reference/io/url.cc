@@ -157,20 +157,18 @@ std::string display_name(std::string_view file_name) {
   const std::string scheme = url_scheme(file_name);
   if (scheme.empty()) return std::string(file_name);
   const RawUrl raw = cut(file_name);
-  // The bucket of an s3 URL is not a host, and its key may contain any character.
-  if (scheme == "s3") {
-    if (!raw.has_user_information) return std::string(file_name);
-    return fmt::format("s3://{}{}{}", raw.host, raw.path, raw.query);
-  }
   // Where the parts are not clear, a secret may be in any of them.
   if (!is_plain_host(raw.host) || !is_port(raw.port)) return scheme + "://...";
+  // The key of an s3 URL may contain any character.
+  if (scheme == "s3" && !raw.has_user_information && raw.port.empty()) return std::string(file_name);
   return fmt::format("{}://{}{}{}{}{}", scheme, raw.host, raw.port.empty() ? "" : ":", raw.port, raw.path,
                      raw.query.empty() ? "" : "?...");
 }
 
 void require_local(std::string_view file_name) {
   if (!is_url(file_name)) return;
-  throw Error(ErrorCode::kUsage, "a file of this machine is needed here: a URL names a model to read, and nothing else");
+  throw Error(ErrorCode::kUsage,
+              "a file of this machine is needed here: a URL names a model to read, and nothing else");
 }
 
 }  // namespace tzmark

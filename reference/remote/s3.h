@@ -21,9 +21,9 @@ using AwsSections = std::map<std::string, std::map<std::string, std::string>>;
 AwsSections parse_aws_file(std::string_view text);
 
 struct AwsSettings {
-  std::string key_id, secret_key, session_token;  // no key id: requests are not signed
+  std::string key_id = {}, secret_key = {}, session_token = {};  // no key id: requests are not signed
   std::string region = "us-east-1";
-  std::string endpoint;  // URL of a server other than that of AWS; empty for AWS
+  std::string endpoint = {};  // URL of a server other than that of AWS; empty for AWS
   enum class Addressing { kAuto, kPath, kVirtual };
   // Whether the bucket is in the path of URLs or in the name of the host. kAuto: in the path if there is an endpoint.
   Addressing addressing = Addressing::kAuto;

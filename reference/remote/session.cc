@@ -261,6 +261,7 @@ void Session::send(Slot& slot) {
   slot.target = slot.moved ? *slot.moved : object_->current();
   slot.answer = Answer();
   slot.body = Body::kUnknown;
+  slot.file_bytes.reset();
   slot.received = slot.discarded = slot.mark_bytes = 0;
   slot.error_body.clear();
   slot.bad_answer.clear();
@@ -410,22 +411,29 @@ bool Session::take_body(Slot& slot, std::span<const std::byte> data) {
 // Decides what becomes of the body, when the header is there.
 void Session::judge(Slot& slot) {
   slot.body = Body::kDiscarded;
-  if (slot.answer.status() == 206) {
+  const Answer& answer = slot.answer;
+  // rclone sends parts with status 200.
+  const bool is_part_of_200 =
+      answer.status() == 200 && answer.range() && answer.range()->first && answer.content_length();
+  if (answer.status() == 206 || is_part_of_200) {
     judge_part(slot);
-  } else if (slot.answer.status() == 200) {
+  } else if (answer.status() == 200) {
     judge_whole(slot);
   }
+}
+
+bool Session::refuse_if_changed(Slot& slot) {
+  const std::string changed = difference(object_->identity, slot.answer);
+  if (changed.empty()) return false;
+  refuse(slot, ErrorCode::kFileChanged, "the file changed on the server while it was read: " + changed);
+  return true;
 }
 
 void Session::judge_part(Slot& slot) {
   const Answer& answer = slot.answer;
   const std::uint64_t first = slot.transfer->offset + slot.done;
   const auto& range = answer.range();
-  if (slot.probe == nullptr) {
-    if (const std::string changed = difference(object_->identity, answer); !changed.empty()) {
-      return refuse(slot, ErrorCode::kFileChanged, "the file changed on the server while it was read: " + changed);
-    }
-  }
+  if (slot.probe == nullptr && refuse_if_changed(slot)) return;
   if (!answer.encoding().empty()) {
     slot.bad_answer = fmt::format("the body is encoded ({})", answer.encoding());
   } else if (!range || !range->first) {
@@ -441,6 +449,7 @@ void Session::judge_part(Slot& slot) {
       slot.bad_answer = fmt::format("Content-Length {} for a range of {} bytes", *answer.content_length(), end - first);
     } else {
       slot.wanted = static_cast<std::size_t>(end - first);
+      slot.file_bytes = range->total;
       slot.body = Body::kPart;
     }
   }
@@ -448,6 +457,18 @@ void Session::judge_part(Slot& slot) {
 
 void Session::judge_whole(Slot& slot) {
   const Answer& answer = slot.answer;
+  // A server may answer so where the range is all of the file.
+  const std::uint64_t first = slot.transfer->offset + slot.done;
+  const bool is_all =
+      first == 0 && answer.content_length() && answer.encoding().empty() &&
+      (slot.probe != nullptr ? *answer.content_length() <= slot.wanted
+                             : *answer.content_length() == slot.wanted && slot.wanted == object_->identity.bytes);
+  if (is_all) {
+    if (slot.probe == nullptr) refuse_if_changed(slot);
+    slot.wanted = static_cast<std::size_t>(*answer.content_length());
+    slot.body = Body::kPart;
+    return;
+  }
   if (slot.probe == nullptr) {
     return refuse(slot, ErrorCode::kReadFailed,
                   "the server answered a request for a part of the file with all of it (HTTP 200)");
@@ -495,8 +516,7 @@ void Session::end_request(Slot& slot, CURLcode code) {
   }
   if (slot.moved) object_->remember(*slot.moved);
   if (slot.probe != nullptr) {
-    object_->identity = {slot.body == Body::kCopy ? slot.received : *slot.answer.range()->total, slot.answer.etag(),
-                         slot.answer.last_modified()};
+    object_->identity = {slot.file_bytes.value_or(slot.received), slot.answer.etag(), slot.answer.last_modified()};
     slot.probe->received = slot.body == Body::kCopy ? 0 : slot.wanted;
   }
   finish(slot);

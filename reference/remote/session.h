@@ -73,6 +73,7 @@ class Session {
     Answer answer;
     Body body = Body::kUnknown;
     std::size_t wanted = 0;
+    std::optional<std::uint64_t> file_bytes;  // as an answer with a part says
     std::uint64_t received = 0, discarded = 0;
     std::string error_body;
     Clock::time_point mark;  // since when too little has been received
@@ -94,6 +95,8 @@ class Session {
   void take_off(Slot& slot);
   bool take_body(Slot& slot, std::span<const std::byte> data);
   void judge(Slot& slot);
+  // Returns whether it did.
+  bool refuse_if_changed(Slot& slot);
   void judge_part(Slot& slot);
   void judge_whole(Slot& slot);
   void end_request(Slot& slot, CURLcode code);

@@ -13,6 +13,7 @@ import socket
 import struct
 import threading
 import time
+import urllib.parse
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class Logged:
     fault: str
     name: str
     header: Mapping[str, str]
+    path: str  # as it was sent
 
 
 @dataclass
@@ -377,11 +379,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         server = self.server_state
         _, fault, name = (self.path.partition("?")[0] + "/").split("/", 2)
-        name = name.strip("/")
+        name = urllib.parse.unquote(name.removesuffix("/"))
         with server.lock:
             before = server.counts.get(fault, 0)
             server.counts[fault] = before + 1
-            server.log.append(Logged(fault, name, dict(self.headers.items())))
+            server.log.append(
+                Logged(fault, name, dict(self.headers.items()), self.path)
+            )
         time.sleep(server.delay_s)
         content = server.files.get(name)
         if content is None or fault not in FAULTS:

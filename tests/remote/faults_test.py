@@ -9,9 +9,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
-import random
-import struct
 import subprocess
 import sys
 import tempfile
@@ -20,49 +17,9 @@ import unittest
 from pathlib import Path
 
 import fault_server
+from setting import ENVIRONMENT, FINE, UNAVAILABLE, USAGE, model, run
 
-TZMARK = Path(os.environ["TZMARK_BUILD_DIR"]) / "bin" / "tzmark"
-FINE, USAGE, ENVIRONMENT, UNAVAILABLE = 0, 2, 3, 4
-QUICK = {
-    "TZMARK_HTTP_PAUSE_MS": "5",
-    "TZMARK_HTTP_STALL_S": "1",
-    "TZMARK_HTTP_DEADLINE_S": "20",
-}
 REQUESTS = 1500  # of the run with random faults
-
-
-def model(tensors: int = 6, tensor_bytes: int = 700_000, seed: int = 1) -> bytes:
-    """A safetensors file."""
-    chance = random.Random(seed)
-    header = {
-        f"t{i}": {
-            "dtype": "U8",
-            "shape": [tensor_bytes],
-            "data_offsets": [i * tensor_bytes, (i + 1) * tensor_bytes],
-        }
-        for i in range(tensors)
-    }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return (
-        struct.pack("<Q", len(text)) + text + chance.randbytes(tensors * tensor_bytes)
-    )
-
-
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    usual = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.lower().endswith("_proxy")
-    }
-    return subprocess.run(
-        [str(TZMARK), *arguments],
-        env=usual | QUICK | environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
 
 
 class Faults(unittest.TestCase):
