@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <list>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "io/url.h"
 #include "remote/curl.h"
 #include "remote/object.h"
+#include "remote/read_ahead.h"
 #include "remote/s3.h"
 #include "remote/session.h"
 #include "tzmark/error.h"
@@ -26,12 +26,8 @@ namespace {
 // What the first request reads: the headers and often the index. At 50 ms of delay a new connection takes as long for
 // it as for 16 KiB more or less.
 constexpr std::size_t kFirstBytes = 64 << 10;
-// A read-ahead begins with this and doubles while reads follow each other.
-constexpr std::size_t kWindowBytes = 64 << 10;
-constexpr std::size_t kWindowBytesMax = 1 << 20;
-constexpr std::size_t kWindowsMax = 32;
-// Larger single reads are cut into requests of this size, of which so many are in flight.
-constexpr std::size_t kRequestBytes = 4 << 20;
+// Single reads are cut into requests of this size, of which so many are in flight.
+constexpr std::size_t kRequestBytes = 2 << 20;
 constexpr std::size_t kRequestsMax = 8;
 // Sessions, and so connections, that are kept open while no thread needs them.
 constexpr std::size_t kIdleSessionsMax = 32;
@@ -80,57 +76,10 @@ class SessionUse {
   std::unique_ptr<Session> session_;
 };
 
-// Parts of the file that were read ahead. Thread-safe.
-class Windows {
- public:
-  // The first one stays.
-  void add(std::uint64_t offset, std::vector<std::byte> bytes) {
-    const std::lock_guard lock(mutex_);
-    if (windows_.size() > kWindowsMax) windows_.pop_back();
-    windows_.insert(windows_.empty() ? windows_.begin() : std::next(windows_.begin()), {offset, std::move(bytes)});
-  }
-  // Copies what there is from offset on, and returns how much.
-  std::size_t copy(std::uint64_t offset, std::span<std::byte> out) {
-    const std::lock_guard lock(mutex_);
-    for (const Window& window : windows_) {
-      if (offset < window.offset || offset - window.offset >= window.bytes.size()) continue;
-      const auto at = static_cast<std::size_t>(offset - window.offset);
-      const std::size_t count = std::min(out.size(), window.bytes.size() - at);
-      std::memcpy(out.data(), window.bytes.data() + at, count);
-      return count;
-    }
-    return 0;
-  }
-  bool covers(std::uint64_t offset, std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    return std::ranges::any_of(windows_, [&](const Window& window) {
-      return offset >= window.offset && offset - window.offset <= window.bytes.size() &&
-             bytes <= window.bytes.size() - (offset - window.offset);
-    });
-  }
-  // Returns how much to read ahead from offset on: twice as much as the window that ends there.
-  std::size_t next_bytes(std::uint64_t offset) {
-    const std::lock_guard lock(mutex_);
-    for (const Window& window : windows_) {
-      if (window.offset + window.bytes.size() == offset) return std::min(2 * window.bytes.size(), kWindowBytesMax);
-    }
-    return kWindowBytes;
-  }
-
- private:
-  struct Window {
-    std::uint64_t offset;
-    std::vector<std::byte> bytes;
-  };
-
-  std::mutex mutex_;
-  std::list<Window> windows_;  // the latest are first, but for the beginning of the file
-};
-
 class RemoteQueue final : public TransferQueue {
  public:
-  RemoteQueue(Sessions& sessions, Windows& windows, std::uint64_t file_bytes, unsigned depth)
-      : session_(sessions), windows_(windows), file_bytes_(file_bytes), depth_(depth) {}
+  RemoteQueue(Sessions& sessions, ReadAhead& read_ahead, std::uint64_t file_bytes, unsigned depth)
+      : session_(sessions), read_ahead_(read_ahead), file_bytes_(file_bytes), depth_(depth) {}
 
   unsigned depth() const override { return depth_; }
   unsigned in_flight() const override { return static_cast<unsigned>(session().in_flight() + ready_.size()); }
@@ -142,9 +91,8 @@ class RemoteQueue final : public TransferQueue {
       require_host_memory(transfer.memory, "http");
       const std::uint64_t there = file_bytes_ - std::min(file_bytes_, transfer.offset);
       if (transfer.memory.size > there) throw early_end(transfer.memory.size - there, file_bytes_);
-      const bool was_read_ahead = transfer.memory.size == 0 ||
-                                  (windows_.covers(transfer.offset, transfer.memory.size) &&
-                                   windows_.copy(transfer.offset, transfer.memory.bytes()) == transfer.memory.size);
+      const bool was_read_ahead =
+          transfer.memory.size == 0 || read_ahead_.copy_all(transfer.offset, transfer.memory.bytes());
       if (!was_read_ahead) return session().start(transfer);
     } catch (...) {
       transfer.error = std::current_exception();
@@ -170,7 +118,7 @@ class RemoteQueue final : public TransferQueue {
   Session& session() const { return *session_.operator->(); }
 
   mutable SessionUse session_;
-  Windows& windows_;
+  ReadAhead& read_ahead_;
   const std::uint64_t file_bytes_;
   const unsigned depth_;
   std::vector<Transfer*> ready_;  // were read ahead, or failed before they began
@@ -180,8 +128,7 @@ class RemoteFile final : public File {
  public:
   RemoteFile(std::string_view io_path, std::shared_ptr<RemoteObject> object, std::unique_ptr<Session> session,
              std::vector<std::byte> beginning)
-      : io_path_(io_path), object_(std::move(object)), sessions_(object_) {
-    windows_.add(0, std::move(beginning));
+      : io_path_(io_path), object_(std::move(object)), sessions_(object_), read_ahead_(std::move(beginning)) {
     sessions_.give_back(std::move(session));
   }
 
@@ -192,7 +139,7 @@ class RemoteFile final : public File {
   unsigned queue_depth_default() const override { return kQueueDepth; }
   std::optional<RequestCounts> request_counts() const override { return object_->counts(); }
   std::unique_ptr<TransferQueue> make_queue(unsigned depth) override {
-    return std::make_unique<RemoteQueue>(sessions_, windows_, size(), std::clamp(depth, 1U, kQueueDepthMax));
+    return std::make_unique<RemoteQueue>(sessions_, read_ahead_, size(), std::clamp(depth, 1U, kQueueDepthMax));
   }
 
  protected:
@@ -201,15 +148,15 @@ class RemoteFile final : public File {
     if (offset >= size()) return 0;
     const std::span<std::byte> bytes =
         out.bytes().first(static_cast<std::size_t>(std::min<std::uint64_t>(out.size, size() - offset)));
-    if (const std::size_t copied = windows_.copy(offset, bytes); copied > 0) return copied;
-    const std::size_t ahead = windows_.next_bytes(offset);
-    if (bytes.size() >= ahead) {
+    if (const std::size_t copied = read_ahead_.copy(offset, bytes); copied > 0) return copied;
+    const std::size_t wanted = read_ahead_.wanted_bytes(offset, bytes.size());
+    if (bytes.size() >= wanted) {
       fetch(offset, bytes);
     } else {
-      std::vector<std::byte> window(static_cast<std::size_t>(std::min<std::uint64_t>(ahead, size() - offset)));
+      std::vector<std::byte> window(static_cast<std::size_t>(std::min<std::uint64_t>(wanted, size() - offset)));
       fetch(offset, window);
       std::memcpy(bytes.data(), window.data(), bytes.size());
-      windows_.add(offset, std::move(window));
+      read_ahead_.add(offset, std::move(window));
     }
     return bytes.size();
   }
@@ -241,7 +188,7 @@ class RemoteFile final : public File {
   const std::string_view io_path_;
   const std::shared_ptr<RemoteObject> object_;
   Sessions sessions_;
-  Windows windows_;
+  ReadAhead read_ahead_;
 };
 
 // A copy of a file whose server cannot send parts of it.

@@ -317,6 +317,26 @@ class Faults(unittest.TestCase):
             (path / "copy.safetensors").read_bytes()[-4_200_000:], model()[-4_200_000:]
         )
 
+    def test_nothing_is_read_twice(self) -> None:
+        path = Path(self.directory.name)
+        url = self.server.url("plain", "model")
+        for content in (self.content, model()):
+            self.server.files["model"] = content
+            for command in (
+                ["dump", url],
+                ["convert", url, str(path / "copy.tensors")],
+                ["verify", url],
+            ):
+                self.server.begin()
+                result = run(*command)
+                self.assertEqual(result.returncode, FINE, result.stderr)
+                ranges = [
+                    logged.header["Range"].removeprefix("bytes=").split("-")
+                    for logged in self.server.log
+                ]
+                asked = sum(int(last) - int(first) + 1 for first, last in ranges)
+                self.assertLess(asked, 1.15 * len(content), command)
+
     def test_round_trips(self) -> None:
         """Opening a file of 10,000 tensors takes at most 4 requests in a row; one tensor one more."""
         small = model(tensors=10_000, tensor_bytes=1000)
