@@ -331,8 +331,7 @@ class ScanJob {
     // Leaves room for the reads of what lies between such tensors.
     const std::size_t least = std::max(kWorthATransferBytes, run_limit_ / (kTransfersOfPieceMax / 2 - 2));
     return into_ && !state_.index.header.encrypted && state_.data().memory_align_bytes() == 1 &&
-           !state_.data().is_remote() &&
-           tensor.data_length >= least;
+           !state_.data().is_remote() && tensor.data_length >= least;
   }
 
   // Adds the reads of a range of a run. memory: for what is not read to its destination.

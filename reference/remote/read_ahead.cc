@@ -62,8 +62,36 @@ bool ReadAhead::copy_all(std::uint64_t offset, std::span<std::byte> out) {
   return copy(offset, out) == out.size();
 }
 
-std::size_t ReadAhead::wanted_bytes(std::uint64_t offset, std::size_t bytes) {
+std::optional<ReadAhead::Claim> ReadAhead::claim(std::uint64_t offset, std::size_t bytes, std::uint64_t file_bytes) {
+  std::unique_lock lock(mutex_);
+  const auto covers = [&](const auto& entry) {
+    return entry.second.is_kept && offset >= entry.first && offset - entry.first < entry.second.bytes;
+  };
+  if (std::ranges::any_of(in_flight_, covers)) {
+    ended_.wait(lock, [&] { return std::ranges::none_of(in_flight_, covers); });
+    return std::nullopt;
+  }
+  std::uint64_t end = offset + std::min<std::uint64_t>(wanted_bytes(offset, bytes), file_bytes - offset);
+  // What others have, or are reading, is not read ahead.
+  if (const auto next = in_flight_.upper_bound(offset); next != in_flight_.end() && next->first < end) {
+    end = next->second.is_kept ? next->first : std::max(next->first, offset + bytes);
+  }
+  for (const Window& window : windows_) {
+    if (window.offset > offset) end = std::min(end, window.offset);
+  }
+  const auto count = static_cast<std::size_t>(end - offset);
+  in_flight_.emplace(offset, InFlight{count, count > bytes});
+  return Claim(*this, offset, count);
+}
+
+void ReadAhead::end(std::uint64_t offset) {
   const std::lock_guard lock(mutex_);
+  in_flight_.erase(in_flight_.find(offset));
+  ended_.notify_all();
+}
+
+// The lock is held.
+std::size_t ReadAhead::wanted_bytes(std::uint64_t offset, std::size_t bytes) {
   auto trail = std::ranges::find_if(trails_, [&](const Trail& t) { return t.bytes > 0 && t.end == offset; });
   std::size_t ahead = kLeastBytes;
   if (trail != trails_.end()) {

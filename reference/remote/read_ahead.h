@@ -6,12 +6,16 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace tzmark {
@@ -29,9 +33,32 @@ class ReadAhead {
   std::size_t copy(std::uint64_t offset, std::span<std::byte> out);
   // Copies all of it or nothing.
   bool copy_all(std::uint64_t offset, std::span<std::byte> out);
-  // Returns how much to read for a read of so many bytes, at least these: more where it follows another one.
-  std::size_t wanted_bytes(std::uint64_t offset, std::size_t bytes);
-  // Keeps what was read ahead.
+
+  // The right of one thread to read a range, which no other thread reads ahead meanwhile.
+  class Claim {
+   public:
+    Claim(Claim&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), offset_(other.offset_) {}
+    Claim& operator=(Claim&&) = delete;
+    ~Claim() {
+      if (owner_ != nullptr) owner_->end(offset_);
+    }
+    // How much to read: less than was asked for where another thread reads the rest, and more where the read follows
+    // another one.
+    std::size_t bytes = 0;
+    // Keeps what was read ahead.
+    void keep(std::vector<std::byte> read) { owner_->add(offset_, std::move(read)); }
+
+   private:
+    friend class ReadAhead;
+    Claim(ReadAhead& owner, std::uint64_t offset, std::size_t wanted)
+        : bytes(wanted), owner_(&owner), offset_(offset) {}
+    ReadAhead* owner_;
+    std::uint64_t offset_;
+  };
+  // Returns nothing when another thread has read ahead what is asked for: waits for it. file_bytes: no claim goes
+  // beyond. REQUIRES: bytes > 0, and the range lies in the file.
+  std::optional<Claim> claim(std::uint64_t offset, std::size_t bytes, std::uint64_t file_bytes);
+
   void add(std::uint64_t offset, std::vector<std::byte> bytes);
 
  private:
@@ -46,9 +73,19 @@ class ReadAhead {
     std::size_t bytes = 0;
   };
 
+  struct InFlight {
+    std::size_t bytes;
+    bool is_kept;  // afterwards, so that others can have it
+  };
+
+  std::size_t wanted_bytes(std::uint64_t offset, std::size_t bytes);
+  void end(std::uint64_t offset);
+
   const Bytes beginning_;
   std::mutex mutex_;
-  std::list<Window> windows_;  // the latest first
+  std::condition_variable ended_;
+  std::multimap<std::uint64_t, InFlight> in_flight_;  // by offset
+  std::list<Window> windows_;                         // the latest first
   std::size_t kept_bytes_ = 0;
   std::array<Trail, 64> trails_{};
   std::size_t next_trail_ = 0;

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <random>
+#include <thread>
 
 namespace tzmark {
 namespace {
@@ -27,20 +30,62 @@ TEST(ReadAhead, KeepsTheBeginning) {
   EXPECT_TRUE(ahead.copy_all(40, out));
 }
 
+constexpr std::uint64_t kFileBytes = std::uint64_t{1} << 40;
+
 TEST(ReadAhead, DoublesWhereReadsFollowEachOther) {
   ReadAhead ahead(bytes_at(0, 100));
-  EXPECT_EQ(ahead.wanted_bytes(1'000'000, 10), ReadAhead::kLeastBytes);
+  const auto claimed = [&](std::uint64_t offset, std::size_t bytes) {
+    return ahead.claim(offset, bytes, kFileBytes)->bytes;
+  };
+  EXPECT_EQ(claimed(1'000'000, 10), ReadAhead::kLeastBytes);
   std::uint64_t end = 1'000'000 + ReadAhead::kLeastBytes;
   for (std::size_t bytes = 2 * ReadAhead::kLeastBytes; bytes <= ReadAhead::kMostBytes; bytes *= 2) {
-    EXPECT_EQ(ahead.wanted_bytes(end, 10), bytes);
+    EXPECT_EQ(claimed(end, 10), bytes);
     end += bytes;
   }
-  EXPECT_EQ(ahead.wanted_bytes(end, 10), ReadAhead::kMostBytes);
-  EXPECT_EQ(ahead.wanted_bytes(end + ReadAhead::kMostBytes, ReadAhead::kMostBytes + 1), ReadAhead::kMostBytes + 1);
+  EXPECT_EQ(claimed(end, 10), ReadAhead::kMostBytes);
+  EXPECT_EQ(claimed(end + ReadAhead::kMostBytes, ReadAhead::kMostBytes + 1), ReadAhead::kMostBytes + 1);
   // Elsewhere it begins anew, and so do reads that follow none.
-  EXPECT_EQ(ahead.wanted_bytes(50'000'000, 10), ReadAhead::kLeastBytes);
-  EXPECT_EQ(ahead.wanted_bytes(60'000'000, 2 << 20), std::size_t{2} << 20);
-  EXPECT_EQ(ahead.wanted_bytes((60'000'000) + (2 << 20), 2 << 20), std::size_t{4} << 20);
+  EXPECT_EQ(claimed(50'000'000, 10), ReadAhead::kLeastBytes);
+  EXPECT_EQ(claimed(60'000'000, 2 << 20), std::size_t{2} << 20);
+  EXPECT_EQ(claimed(60'000'000 + (2 << 20), 2 << 20), std::size_t{4} << 20);
+  EXPECT_EQ(ahead.claim(kFileBytes - 5, 2, kFileBytes)->bytes, 5U);
+}
+
+TEST(ReadAhead, DoesNotReadWhatOthersRead) {
+  ReadAhead ahead({});
+  {
+    const auto large = ahead.claim(1'040'000, 1'000'000, kFileBytes);  // to memory of its own
+    EXPECT_EQ(large->bytes, 1'000'000U);
+    EXPECT_EQ(ahead.claim(1'000'000, 10, kFileBytes)->bytes, 40'000U);
+    EXPECT_EQ(ahead.claim(1'030'000, 20'000, kFileBytes)->bytes, 20'000U);
+  }
+  EXPECT_EQ(ahead.claim(1'000'001, 10, kFileBytes)->bytes, ReadAhead::kLeastBytes);
+  ahead.add(2'000'100, bytes_at(2'000'100, 10));
+  EXPECT_EQ(ahead.claim(2'000'000, 200, kFileBytes)->bytes, 100U);
+}
+
+TEST(ReadAhead, WaitsForWhatAnotherThreadReadsAhead) {
+  ReadAhead ahead({});
+  for (const bool succeeds : {true, false}) {
+    const std::uint64_t offset = succeeds ? 1'000'000 : 3'000'000;
+    auto claim = std::make_optional(ahead.claim(offset, 10, kFileBytes));
+    ASSERT_TRUE(claim->has_value());
+    std::vector<std::byte> out(100);
+    std::jthread other([&] {
+      std::size_t copied = 0;
+      bool is_claimed = false;
+      while (copied == 0 && !is_claimed) {
+        copied = ahead.copy(offset + 500, out);
+        if (copied == 0) is_claimed = ahead.claim(offset + 500, out.size(), kFileBytes).has_value();
+      }
+      EXPECT_EQ(copied, succeeds ? out.size() : 0);
+      EXPECT_EQ(is_claimed, !succeeds);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (succeeds) (*claim)->keep(bytes_at(offset, (*claim)->bytes));
+    claim.reset();
+  }
 }
 
 TEST(ReadAhead, IsBounded) {

@@ -37,7 +37,9 @@ constexpr unsigned kQueueDepthMax = 256;
 // Sessions that are not in use, with their connections. Thread-safe.
 class Sessions {
  public:
-  explicit Sessions(std::shared_ptr<RemoteObject> object) : object_(std::move(object)) {}
+  explicit Sessions(std::shared_ptr<RemoteObject> object) : object_(std::move(object)) {
+    idle_.reserve(kIdleSessionsMax);
+  }
 
   std::unique_ptr<Session> take() {
     {
@@ -148,17 +150,20 @@ class RemoteFile final : public File {
     if (offset >= size()) return 0;
     const std::span<std::byte> bytes =
         out.bytes().first(static_cast<std::size_t>(std::min<std::uint64_t>(out.size, size() - offset)));
-    if (const std::size_t copied = read_ahead_.copy(offset, bytes); copied > 0) return copied;
-    const std::size_t wanted = read_ahead_.wanted_bytes(offset, bytes.size());
-    if (bytes.size() >= wanted) {
-      fetch(offset, bytes);
-    } else {
-      std::vector<std::byte> window(static_cast<std::size_t>(std::min<std::uint64_t>(wanted, size() - offset)));
+    for (;;) {
+      if (const std::size_t copied = read_ahead_.copy(offset, bytes); copied > 0) return copied;
+      auto claim = read_ahead_.claim(offset, bytes.size(), size());
+      if (!claim) continue;
+      if (claim->bytes <= bytes.size()) {
+        fetch(offset, bytes.first(claim->bytes));
+        return claim->bytes;
+      }
+      std::vector<std::byte> window(claim->bytes);
       fetch(offset, window);
       std::memcpy(bytes.data(), window.data(), bytes.size());
-      read_ahead_.add(offset, std::move(window));
+      claim->keep(std::move(window));
+      return bytes.size();
     }
-    return bytes.size();
   }
   std::size_t write_some(std::uint64_t, ConstBuffer) override {
     throw Error(ErrorCode::kUsage, "a remote file is only read");
@@ -167,8 +172,8 @@ class RemoteFile final : public File {
 
  private:
   void fetch(std::uint64_t offset, std::span<std::byte> out) {
-    SessionUse session(sessions_);
     std::vector<Transfer> transfers((out.size() + kRequestBytes - 1) / kRequestBytes);
+    SessionUse session(sessions_);
     std::size_t started = 0;
     // The error at the lowest offset counts.
     for (std::size_t ended = 0; ended < transfers.size(); ++ended) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <ctime>
@@ -56,6 +57,30 @@ Value information(CURL* easy, CURLINFO which) {
   curl().easy_getinfo(easy, which, &value);
   return value;
 }
+
+// Keeps SIGPIPE from the process while TLS of early versions of libcurl writes to connections that have ended.
+class SigpipeBlock {
+ public:
+  SigpipeBlock() {
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::sigemptyset(&sigpipe_);
+    ::sigaddset(&sigpipe_, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
+  }
+  ~SigpipeBlock() {
+    constexpr timespec kNow{};
+    if (!was_pending_) ::sigtimedwait(&sigpipe_, nullptr, &kNow);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SigpipeBlock(const SigpipeBlock&) = delete;
+  SigpipeBlock& operator=(const SigpipeBlock&) = delete;
+
+ private:
+  sigset_t sigpipe_{}, before_{};
+  bool was_pending_ = false;
+};
 
 // Addresses where clouds hand out credentials. A redirect there asks for what no server of models has.
 bool is_link_local(const curl_sockaddr& address) {
@@ -130,6 +155,7 @@ Session::Session(std::shared_ptr<RemoteObject> object)
 }
 
 Session::~Session() {
+  const SigpipeBlock block;
   abandon();
   for (const auto& slot : slots_) {
     curl().easy_cleanup(slot->easy);
@@ -139,6 +165,7 @@ Session::~Session() {
 }
 
 void Session::abandon() {
+  const SigpipeBlock block;
   for (const auto& slot : slots_) {
     if (slot->state == State::kRunning) take_off(*slot);
     slot->state = State::kIdle;
@@ -195,6 +222,7 @@ Transfer* Session::poll() {
 }
 
 void Session::drive() {
+  const SigpipeBlock block;
   auto now = Clock::now();
   // While the thread was busy, nothing was received, and that is not the server's fault.
   if (const auto busy = now - driven_at_; busy > kBusyMin) {
@@ -230,6 +258,8 @@ void Session::check_limits(Clock::time_point now) {
     if (slot.received + slot.discarded >= slot.mark_bytes + kStallBytes) {
       slot.mark_bytes = slot.received + slot.discarded;
       slot.mark = now;
+      // A copy of a whole file takes as long as it takes.
+      if (slot.body == Body::kCopy) slot.deadline = now + object_->settings.deadline;
     }
     if (now >= slot.deadline) {
       take_off(slot);

@@ -145,6 +145,8 @@ def test_nginx_tls(scratch: Path) -> None:
             line.startswith("HTTP/2.0 206 bytes=")
             for line in log.read_text().splitlines()
         )
+        down = setting.run("dump", f"{origin}/down", **trust)
+        assert b"http from https, which is refused" in down.stderr, down.stderr
         untrusted = setting.run("dump", f"{origin}/bucket/model.safetensors")
         assert untrusted.returncode == setting.ENVIRONMENT, untrusted.stderr
         assert b"certificate" in untrusted.stderr, untrusted.stderr

@@ -164,7 +164,8 @@ def serving_with_nginx(
         http {{
           log_format short '$server_protocol $status $http_range';
           access_log {scratch}/access.log short; {paths}
-          server {{ {listen} root {root}; }}
+          server {{ {listen} root {root};
+            location = /down {{ return 302 http://127.0.0.1:9/model; }} }}
         }}"""
     )
     command = [

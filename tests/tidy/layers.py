@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 BELOW_CHECKPOINT = frozenset(
-    {"bytes", "simd", "format", "io", "os", "gpu", "codec", "safetensors"}
+    {"bytes", "simd", "format", "io", "remote", "os", "gpu", "codec", "safetensors"}
 )
 
 # For each directory of the reference, the directories below it.
@@ -23,10 +23,10 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "remote": frozenset({"bytes", "io"}),
     "os": frozenset({"bytes", "io", "remote"}),
     "gpu": frozenset({"bytes", "io"}),
-    "codec": frozenset({"bytes", "simd", "format", "io", "os", "gpu"}),
-    "safetensors": frozenset({"bytes", "simd", "format", "io", "os", "gpu", "codec"}),
+    "codec": frozenset({"bytes", "simd", "format", "io", "remote", "os", "gpu"}),
+    "safetensors": BELOW_CHECKPOINT - {"safetensors"},
     "checkpoint": BELOW_CHECKPOINT,
-    "program": frozenset({"bytes", "io", "os"}),
+    "program": frozenset({"bytes", "io", "remote", "os"}),
     "cli": BELOW_CHECKPOINT | {"checkpoint", "program"},
     "training": BELOW_CHECKPOINT | {"checkpoint", "program", "cli"},
 }
