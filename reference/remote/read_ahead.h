@@ -37,7 +37,8 @@ class ReadAhead {
   // The right of one thread to read a range, which no other thread reads ahead meanwhile.
   class Claim {
    public:
-    Claim(Claim&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), offset_(other.offset_) {}
+    Claim(Claim&& other) noexcept
+        : bytes(other.bytes), owner_(std::exchange(other.owner_, nullptr)), offset_(other.offset_) {}
     Claim& operator=(Claim&&) = delete;
     ~Claim() {
       if (owner_ != nullptr) owner_->end(offset_);
