@@ -283,6 +283,11 @@ class Faults(unittest.TestCase):
             ("extract", local, "t0", "-o", url),
             ("checkpoint", "list", url),
             ("inspect", "--bytes", url),
+            ("conform", "--file", url),
+            ("minimize", url, "--adapter", "true"),
+            ("corpus", "export", url),
+            ("bench", "--dir", url),
+            ("tune", url),
         ):
             with self.subTest(arguments):
                 result = run(*arguments)

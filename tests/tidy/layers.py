@@ -84,7 +84,7 @@ SHARED_TARGET = "tzmark_program_files"
 OPTIONS_TARGETS = frozenset({"tzmark_options", "tzmark_small_options"})
 SHARED_HEADERS = frozenset(
     f"program/{name}.h"
-    for name in "installation made_directory output_file python_path suggestion".split()
+    for name in "installation local_name made_directory output_file python_path suggestion".split()
 )
 
 # Directories under conformance/ that may use the reference: the adapter that puts it under test.
