@@ -32,6 +32,9 @@ constexpr std::size_t kErrorBodyBytesMax = 2 << 10;
 constexpr std::uint64_t kStallBytes = 1 << 10;
 // A thread that was busy elsewhere for so long has not stalled a transfer.
 constexpr milliseconds kBusyMin{500};
+// Of libcurl, per request. Those of all requests in flight fit into the L2 cache: loads from nginx on the same machine
+// reach 2.1 GB/s on two cores, and 1.5 GB/s with 512 KiB (the best of five each).
+constexpr long kBufferBytes = 128 << 10;
 // Limits are looked at so often.
 constexpr milliseconds kLookMax{250};
 
@@ -339,7 +342,7 @@ void Session::set_options(Slot& slot) {
   set_option(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   set_option(easy, CURLOPT_TCP_KEEPALIVE, 1L);
   // Refused where a handle has its buffer already, which then is as large.
-  curl().easy_setopt(easy, CURLOPT_BUFFERSIZE, 512L << 10);
+  curl().easy_setopt(easy, CURLOPT_BUFFERSIZE, kBufferBytes);
   set_option(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(settings.connect_max.count()));
   if (!settings.ca_file.empty()) set_option(easy, CURLOPT_CAINFO, settings.ca_file.c_str());
   if (!settings.ca_directory.empty()) set_option(easy, CURLOPT_CAPATH, settings.ca_directory.c_str());
