@@ -23,7 +23,8 @@ void require_known_path(std::string_view io_path) {
   if (io_path == "auto" || std::ranges::find(paths, io_path, &IoPath::name) != paths.end()) return;
   std::string names;
   for (const IoPath& path : paths) names += fmt::format("{}{}", names.empty() ? "" : ", ", path.name);
-  throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; this build has {}", io_path, names));
+  throw Error(ErrorCode::kUsage,
+              fmt::format("there is no I/O path '{}'; this build has {}", display_name(io_path), names));
 }
 
 }  // namespace

@@ -131,8 +131,7 @@ std::string detail(CURLcode code, const char* text) {
   const bool is_early = code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_RESOLVE_HOST ||
                         code == CURLE_COULDNT_CONNECT || code == CURLE_SSL_CONNECT_ERROR ||
                         code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
-  const std::string name = curl().easy_strerror(code);
-  return is_early && *text != '\0' ? fmt::format("{} ({})", name, printable(text)) : name;
+  return is_early && *text != '\0' ? printable(text) : curl().easy_strerror(code);
 }
 
 // The code in the XML of an error of S3: "NoSuchKey". Empty if there is none.

@@ -237,6 +237,17 @@ class Faults(unittest.TestCase):
                 result = run(*command, url + "?X-Amz-Signature=hunter2", "absent")
                 for text in (result.stdout, result.stderr):
                     self.assertNotIn(b"hunter2", text, (fault, command))
+        url = "http://user:hunter2@h/model?signature=hunter2"
+        for arguments in (
+            ["dump", url, url],
+            [url],
+            ["dump", "--io", url, url],
+            ["conform", url],
+            ["minimize", url],
+        ):
+            result = run(*arguments)
+            self.assertEqual(result.returncode, USAGE, (arguments, result.stderr))
+            self.assertNotIn(b"hunter2", result.stdout + result.stderr, arguments)
         for url in (
             "http://user:hunter2@",
             "http://user:hunt/er2@host/",
