@@ -24,7 +24,7 @@ std::size_t copy_from(std::span<const std::byte> bytes, std::uint64_t begin, std
 }  // namespace
 
 ReadAhead::ReadAhead(std::vector<std::byte> beginning) : beginning_(std::move(beginning)) {
-  trails_.front() = {beginning_.size(), beginning_.size()};
+  trails_.front() = {0, beginning_.size(), beginning_.size()};
   next_trail_ = 1;
 }
 
@@ -71,14 +71,20 @@ std::optional<ReadAhead::Claim> ReadAhead::claim(std::uint64_t offset, std::size
     ended_.wait(lock, [&] { return std::ranges::none_of(in_flight_, covers); });
     return std::nullopt;
   }
-  std::uint64_t end = offset + std::min<std::uint64_t>(wanted_bytes(offset, bytes), file_bytes - offset);
-  // What others have, or are reading, is not read ahead.
+  Trail& trail = trail_to(offset);
+  trail.bytes = std::max(bytes, std::clamp(2 * trail.bytes, kLeastBytes, kMostBytes));
+  std::uint64_t end = offset + std::min<std::uint64_t>(trail.bytes, file_bytes - offset);
+  // What others have, had, or are reading is not read ahead.
   if (const auto next = in_flight_.upper_bound(offset); next != in_flight_.end() && next->first < end) {
     end = next->second.is_kept ? next->first : std::max(next->first, offset + bytes);
   }
   for (const Window& window : windows_) {
     if (window.offset > offset) end = std::min(end, window.offset);
   }
+  for (const Trail& other : trails_) {
+    if (other.begin > offset) end = std::min(end, std::max(other.begin, offset + bytes));
+  }
+  trail.end = end;
   const auto count = static_cast<std::size_t>(end - offset);
   in_flight_.emplace(offset, InFlight{count, count > bytes});
   return Claim(*this, offset, count);
@@ -91,18 +97,13 @@ void ReadAhead::end(std::uint64_t offset) {
 }
 
 // The lock is held.
-std::size_t ReadAhead::wanted_bytes(std::uint64_t offset, std::size_t bytes) {
-  auto trail = std::ranges::find_if(trails_, [&](const Trail& t) { return t.bytes > 0 && t.end == offset; });
-  std::size_t ahead = kLeastBytes;
-  if (trail != trails_.end()) {
-    ahead = std::min(std::max(2 * trail->bytes, kLeastBytes), kMostBytes);
-  } else {
-    trail = trails_.begin() + static_cast<std::ptrdiff_t>(next_trail_);
-    next_trail_ = (next_trail_ + 1) % trails_.size();
-  }
-  const std::size_t wanted = std::max(bytes, ahead);
-  *trail = {offset + wanted, wanted};
-  return wanted;
+ReadAhead::Trail& ReadAhead::trail_to(std::uint64_t offset) {
+  const auto found = std::ranges::find_if(trails_, [&](const Trail& t) { return t.bytes > 0 && t.end == offset; });
+  if (found != trails_.end()) return *found;
+  Trail& trail = trails_[next_trail_];
+  next_trail_ = (next_trail_ + 1) % trails_.size();
+  trail = {offset, offset, kLeastBytes / 2};
+  return trail;
 }
 
 void ReadAhead::add(std::uint64_t offset, std::vector<std::byte> bytes) {

@@ -68,18 +68,19 @@ class ReadAhead {
     std::uint64_t offset;
     std::shared_ptr<const Bytes> bytes;
   };
-  // A read that another one may follow.
-  struct Trail {
-    std::uint64_t end = 0;
-    std::size_t bytes = 0;
-  };
 
+  // Reads that followed each other, and that another one may follow.
+  struct Trail {
+    std::uint64_t begin = 0, end = 0;
+    std::size_t bytes = 0;  // of the last one
+  };
   struct InFlight {
     std::size_t bytes;
     bool is_kept;  // afterwards, so that others can have it
   };
 
-  std::size_t wanted_bytes(std::uint64_t offset, std::size_t bytes);
+  // Returns the trail that ends there, or a new one.
+  Trail& trail_to(std::uint64_t offset);
   void end(std::uint64_t offset);
 
   const Bytes beginning_;

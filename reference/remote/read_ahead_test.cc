@@ -60,9 +60,17 @@ TEST(ReadAhead, DoesNotReadWhatOthersRead) {
     EXPECT_EQ(ahead.claim(1'000'000, 10, kFileBytes)->bytes, 40'000U);
     EXPECT_EQ(ahead.claim(1'030'000, 20'000, kFileBytes)->bytes, 20'000U);
   }
-  EXPECT_EQ(ahead.claim(1'000'001, 10, kFileBytes)->bytes, ReadAhead::kLeastBytes);
+  EXPECT_EQ(ahead.claim(1'000'001, 10, kFileBytes)->bytes, 29'999U);
   ahead.add(2'000'100, bytes_at(2'000'100, 10));
   EXPECT_EQ(ahead.claim(2'000'000, 200, kFileBytes)->bytes, 100U);
+}
+
+TEST(ReadAhead, DoesNotReadWhatWasRead) {
+  ReadAhead ahead({});
+  EXPECT_EQ(ahead.claim(5 << 20, 1 << 20, kFileBytes)->bytes, std::size_t{1} << 20);
+  EXPECT_EQ(ahead.claim(3 << 20, 1 << 20, kFileBytes)->bytes, std::size_t{1} << 20);
+  EXPECT_EQ(ahead.claim(4 << 20, 1 << 19, kFileBytes)->bytes, std::size_t{1} << 20);
+  EXPECT_EQ(ahead.claim(5 << 20, 1 << 19, kFileBytes)->bytes, std::size_t{4} << 20);
 }
 
 TEST(ReadAhead, WaitsForWhatAnotherThreadReadsAhead) {
