@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tzmark/io.h"
+
 namespace tzmark {
 namespace {
 
@@ -126,8 +128,8 @@ std::optional<std::string> unknown_word(const CLI::App& app) {
   if (end_of_options != left.end()) left.erase(end_of_options);
   if (left.empty()) return std::nullopt;
   const std::vector<std::string> commands = command_names(command);
-  if (commands.empty()) return fmt::format("one argument too many: '{}'", left.front());
-  return fmt::format("unknown command '{}'{}", left.front(), suggestion(left.front(), commands));
+  if (commands.empty()) return fmt::format("one argument too many: '{}'", display_name(left.front()));
+  return fmt::format("unknown command '{}'{}", display_name(left.front()), suggestion(left.front(), commands));
 }
 
 std::string one_line(std::string text) {

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "program/local_name.h"
 #include "workloads/workload.h"
 
 namespace tzmark::bench {
@@ -23,8 +24,10 @@ void add_choice(CLI::App& app, const char* name, std::string& value, const char*
 }  // namespace
 
 CLI::Option* add_directory(CLI::App& app, std::string& directory) {
-  return app.add_option("--dir", directory,
-                        "Directory on the storage to measure; a temporary subdirectory is created and removed");
+  return app
+      .add_option("--dir", directory,
+                  "Directory on the storage to measure; a temporary subdirectory is created and removed")
+      ->check(why_not_local);
 }
 
 void add_workload(CLI::App& app, std::string& workload, const std::string& what) {

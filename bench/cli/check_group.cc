@@ -195,7 +195,7 @@ Cache cache_for(std::string_view io) { return path_traits(io).bypasses_cache ? C
 std::vector<std::string> host_paths() {
   std::vector<std::string> names;
   for (const IoPath& path : io_paths()) {
-    if (!path.traits.moves_device_memory) names.emplace_back(path.name);
+    if (!path.traits.moves_device_memory && !path.traits.is_remote) names.emplace_back(path.name);
   }
   return names;
 }

@@ -12,6 +12,7 @@
 #include "cli/bench_commands.h"
 #include "cli/comparison_table.h"
 #include "cli/run_program.h"
+#include "program/local_name.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -182,7 +183,8 @@ void run(CompareOptions& options, int& status) {
 void add_compare(CLI::App& app, int& status) {
   auto options = std::make_shared<CompareOptions>();
   // An empty variable of a script must not leave out a floor or an output.
-  const CLI::Validator named([](const std::string& name) { return name.empty() ? "a file name is empty" : ""; }, "");
+  const CLI::Validator named(
+      [](const std::string& name) { return name.empty() ? "a file name is empty" : why_not_local(name); }, "");
   CLI::App* command = app.add_subcommand(
       "compare", "Compare results of bench, or of Google Benchmark; exit 1 on a regression or a missing result");
   command->add_option("FILES", options->files, "OLD and NEW: results of the same command on the same machine")

@@ -228,8 +228,9 @@ std::vector<std::string> chosen_paths(const std::vector<std::string>& named) {
   std::vector<std::string> names;
   for (const IoPath& path : io_paths()) {
     const bool is_named = std::ranges::find(named, path.name) != named.end();
-    if (!is_named && (!named.empty() || !path.variant_of.empty())) continue;
-    const std::string reason = path.why_unavailable();
+    if (!is_named && (!named.empty() || !path.variant_of.empty() || path.traits.is_remote)) continue;
+    const std::string reason =
+        path.traits.is_remote ? "it reads URLs, which are not measured yet" : path.why_unavailable();
     if (reason.empty()) {
       names.emplace_back(path.name);
     } else if (is_named) {

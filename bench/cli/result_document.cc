@@ -147,6 +147,7 @@ json to_json(const PathTraits& traits) {
 json io_path_facts() {
   json paths = json::array();
   for (const IoPath& path : io_paths()) {
+    if (path.traits.is_remote) continue;  // not measured
     const std::string reason = path.why_unavailable();
     paths.push_back({{"name", path.name},
                      {"summary", path.summary},

@@ -15,6 +15,7 @@
 
 #include "model/model.h"
 #include "model/text.h"
+#include "program/local_name.h"
 #include "runner/console.h"
 #include "runner/errors.h"
 #include "runner/file_format.h"
@@ -126,7 +127,9 @@ bool has_detached_data(model::Bytes file) {
 }  // namespace
 
 void add_annotate_options(CLI::App& app, AnnotateArguments& arguments) {
-  app.add_option("FILE", arguments.file, "The .tensors or safetensors file; - = standard input")->required();
+  app.add_option("FILE", arguments.file, "The .tensors or safetensors file; - = standard input")
+      ->required()
+      ->check(why_not_local);
   app.add_flag("--unfolded", arguments.unfolded, "Show long data in full");
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "program/local_name.h"
 #include "program/suggestion.h"
 #include "runner/console.h"
 #include "runner/errors.h"
@@ -66,6 +67,8 @@ std::string unknown_word(const CLI::App& app) {
   if (end_of_options != left.end()) left.erase(end_of_options);
   if (left.empty()) return "";
   for (const CLI::App* const known : command.get_subcommands(nullptr)) names.push_back(known->get_name());
+  // A URL may contain a password.
+  if (!why_not_local(left.front()).empty()) return "a URL is given, but no argument of that kind is expected";
   if (names.empty()) return fmt::format("one argument too many: '{}'", left.front());
   return fmt::format("unknown command '{}'{}", left.front(), suggestion(left.front(), names));
 }

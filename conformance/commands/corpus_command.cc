@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "commands/common_options.h"
+#include "program/local_name.h"
 #include "runner/console.h"
 #include "runner/errors.h"
 
@@ -77,7 +78,8 @@ void add_corpus_commands(CLI::App& app, CorpusArguments& arguments) {
   add("check", "compare every file with its SHA-256 in the manifest");
   add("export", "copy all cases, their expected content and the manifest into a new directory")
       ->add_option("DIR", arguments.export_to)
-      ->required();
+      ->required()
+      ->check(why_not_local);
 }
 
 int run_corpus(const CorpusArguments& arguments, const fs::path& prefix, const std::atomic<bool>&) {

@@ -10,6 +10,7 @@
 #include "commands/secret_files.h"
 #include "mutation/assess.h"
 #include "mutation/choices.h"
+#include "program/local_name.h"
 #include "runner/console.h"
 #include "runner/errors.h"
 #include "runner/file_content.h"
@@ -261,7 +262,8 @@ void add_file_options(CLI::App& app, FileArguments& arguments) {
   CLI::Option* const file =
       app.add_option("--file", arguments.file,
                      "judge this file instead of the corpus: the model's verdict, and the adapter's answers")
-          ->type_name("FILE");
+          ->type_name("FILE")
+          ->check(why_not_local);
   for (const char* name : {"--format", "--only", "--layout", "--rule", "--keep", "--known", "--html", "--junit",
                            "--repro", "--max-skipped", "--list"}) {
     file->excludes(app.get_option(name));

@@ -10,6 +10,7 @@
 #include "model/text.h"
 #include "mutation/failure.h"
 #include "mutation/minimize.h"
+#include "program/local_name.h"
 #include "runner/command_line.h"
 #include "runner/console.h"
 #include "runner/errors.h"
@@ -71,7 +72,7 @@ std::string repeat_command(const MinimizeArguments& arguments, const Adapter& ad
 }  // namespace
 
 void add_minimize_options(CLI::App& app, MinimizeArguments& arguments) {
-  app.add_option("FILE", arguments.file, "file on which the implementation fails")->required();
+  app.add_option("FILE", arguments.file, "file on which the implementation fails")->required()->check(why_not_local);
   add_adapter_options(app, arguments.adapter);
   app.add_option("--command", arguments.commands, "only failures of this command: decode, verify, stream; repeatable")
       ->type_name("COMMAND")

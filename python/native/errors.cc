@@ -3,6 +3,9 @@
 
 #include <new>
 #include <optional>
+#include <string>
+
+#include "tzmark/io.h"
 
 namespace tzmark::py {
 namespace {
@@ -17,8 +20,10 @@ void raise(const Error& error, const std::string& file) {
   const Ref message = text(error.message());
   const std::optional<std::uint64_t> at = error.offset();
   const Ref offset = at ? py::number(*at) : none();
-  const Ref name =
-      file.empty() ? none() : own(PyUnicode_DecodeFSDefaultAndSize(file.data(), static_cast<Py_ssize_t>(file.size())));
+  const std::string shown = display_name(file);
+  const Ref name = shown.empty()
+                       ? none()
+                       : own(PyUnicode_DecodeFSDefaultAndSize(shown.data(), static_cast<Py_ssize_t>(shown.size())));
   const Ref exception = own(PyObject_CallFunctionObjArgs(make.get(), number.get(), kind.get(), rule.get(),
                                                          message.get(), offset.get(), name.get(), nullptr));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());

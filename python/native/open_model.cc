@@ -87,6 +87,9 @@ OpenModel::OpenModel(OpenOptions options, ModelFile model)
   if (is_mapped_ && (in_memory || file_name_ == "-")) {
     throw Error(ErrorCode::kUsage, "mapped=True needs the name of a file");
   }
+  if (is_mapped_ && is_url(file_name_)) {
+    throw Error(ErrorCode::kUsage, "mapped=True needs a file of this machine, and a URL is read into memory");
+  }
   // A copy of standard input has no name that other files could lie next to.
   const bool is_named = !in_memory && file_name_ != "-";
   data_file_name_ = options.read.data_file_name.empty() ? file_name_ : options.read.data_file_name;

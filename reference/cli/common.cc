@@ -75,7 +75,12 @@ ProfileSettings InputOptions::loading() const {
   return with_given(profile_->loading(data_file_name.empty() ? file_name : data_file_name));
 }
 
-ProfileSettings InputOptions::saving() const { return with_given(profile_ ? profile_->saving() : ProfileSettings()); }
+ProfileSettings InputOptions::saving() const {
+  ProfileSettings settings = with_given(profile_ ? profile_->saving() : ProfileSettings());
+  // What is read by a URL is written to a file of this machine.
+  if (settings.io_path && path_traits(*settings.io_path).is_remote) settings.io_path.reset();
+  return settings;
+}
 
 void InputOptions::add_keys_to(CLI::App& command) {
   command.add_flag("--progress", progress, "Show progress on stderr even if it is not a terminal");
@@ -94,8 +99,15 @@ ReadOptions InputOptions::read_options(std::optional<KeySource> key) const {
 }
 
 ModelFile InputOptions::open_model_file() const {
-  return with_file_name(file_name,
-                        [&] { return tzmark::open_model_file(file_name, loading().io_path.value_or("auto")); });
+  ModelFile model =
+      with_file_name(file_name, [&] { return tzmark::open_model_file(file_name, loading().io_path.value_or("auto")); });
+  if (const auto counts = model.file->request_counts(); counts && counts->is_copied) {
+    tell(
+        fmt::format("tzmark: {}: note: the server cannot send parts of a file, so all {} were copied to a temporary "
+                    "file",
+                    printable(display_name(file_name)), human_bytes(model.file->size())));
+  }
+  return model;
 }
 
 SafetensorsReader InputOptions::open_safetensors(ModelFile model, bool has_key, ProgressLine* line) const {
@@ -192,7 +204,7 @@ std::vector<std::string> InputOptions::side_file_names() const {
 std::vector<std::string> OpenInput::file_names() const {
   std::vector<std::string> names = {file_name};
   if (!data_file_name.empty()) names.push_back(data_file_name);
-  if (!safetensors || !safetensors->sharded()) return names;
+  if (!safetensors || !safetensors->sharded() || is_url(file_name)) return names;
   for (const SafetensorsShard& shard : safetensors->shards()) {
     names.push_back(std::filesystem::path(file_name).replace_filename(shard.file_name));
   }

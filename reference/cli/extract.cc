@@ -112,7 +112,7 @@ void add_extract(CLI::App& app) {
     auto output = with_file_name(options->output, [&] {
       require_not_read(options->output, found.input.file_names());
       require_not_read(options->output, options->side_file_names());
-      return std::make_unique<AtomicFile>(options->output, options->saving().io_path.value_or(options->io_path),
+      return std::make_unique<AtomicFile>(options->output, options->saving().io_path.value_or("auto"),
                                           AtomicFile::Existing::kReplace, options->durability);
     });
     std::uint64_t position = 0;

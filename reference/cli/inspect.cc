@@ -77,17 +77,19 @@ void print_table(const Reader& reader) {
 void print_summary(const std::string& file_name, const Reader& reader) {
   std::uint64_t data_bytes = 0;
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) data_bytes += reader.tensors()[i].data_length;
-  print(fmt::format("{}: layout {}, data version {}, {}\n", printable(file_name), layout_name(reader.layout()),
-                    reader.header().data_version, reader.header().encrypted ? "encrypted" : "not encrypted"));
+  print(fmt::format("{}: layout {}, data version {}, {}\n", printable(display_name(file_name)),
+                    layout_name(reader.layout()), reader.header().data_version,
+                    reader.header().encrypted ? "encrypted" : "not encrypted"));
   print(fmt::format("{} tensors, {} of data in a file of {} ({} of {} bytes of index used)\n\n",
                     reader.tensors().size(), human_bytes(data_bytes), human_bytes(reader.file_bytes()),
                     reader.index_used(), reader.index_length()));
 }
 
 void print_safetensors(const std::string& file_name, const SafetensorsReader& reader) {
-  std::string text = fmt::format("{}: safetensors, {} tensors, {} of data in {} file{} of {}\n", printable(file_name),
-                                 reader.size(), human_bytes(reader.data_bytes()), reader.shards().size(),
-                                 reader.shards().size() == 1 ? "" : "s", human_bytes(reader.file_bytes()));
+  std::string text =
+      fmt::format("{}: safetensors, {} tensors, {} of data in {} file{} of {}\n", printable(display_name(file_name)),
+                  reader.size(), human_bytes(reader.data_bytes()), reader.shards().size(),
+                  reader.shards().size() == 1 ? "" : "s", human_bytes(reader.file_bytes()));
   for (const auto& [key, value] : reader.metadata()) {
     fmt::format_to(std::back_inserter(text), "metadata {} = {}\n", printable(key), printable(value));
   }
@@ -126,6 +128,7 @@ bool is_index_of_shards(File& file) {
   std::string file_name = options.file_name;
   // A file that cannot be opened is reported like that of every other command. Standard input is left to the program.
   if (file_name != "-") {
+    if (is_url(file_name)) throw FileError{file_name, Error(ErrorCode::kUsage, "--bytes shows files of this machine")};
     const ModelFile model = options.open_model_file();
     file_name = model.file_name;
     if (model.format == ModelFormat::kSafetensors) {

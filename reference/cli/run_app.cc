@@ -10,6 +10,7 @@
 #include "program/arguments.h"
 #include "program/standard_streams.h"
 #include "tzmark/digest.h"
+#include "tzmark/io.h"
 
 namespace tzmark::cli {
 namespace {
@@ -41,7 +42,7 @@ int report_current_exception(const std::string& who) {
     return failed.status;
   } catch (const FileError& error) {
     const bool both = !who.empty() && !error.file_name.empty();
-    return report(who + (both ? ": " : "") + error.file_name, error.error);
+    return report(who + (both ? ": " : "") + display_name(error.file_name), error.error);
   } catch (const Error& error) {
     return report(who, error);
   } catch (const std::bad_alloc&) {

@@ -51,7 +51,7 @@ void verify_file(const VerifyOptions& options, const std::optional<KeySource>& k
     progress.clear();
     if (options.quiet) return;
     return print(fmt::format("{}: {} tensors, safetensors in {} file{}, structure is valid; no hashes to check\n",
-                             printable(file_name), reader.size(), reader.shards().size(),
+                             printable(display_name(file_name)), reader.size(), reader.shards().size(),
                              reader.shards().size() == 1 ? "" : "s"));
   }
   const Reader& reader = *input.tensors;
@@ -62,7 +62,7 @@ void verify_file(const VerifyOptions& options, const std::optional<KeySource>& k
   });
   progress.clear();
   if (options.quiet) return;
-  print(fmt::format("{}: {} tensors, {}, {} {}\n", printable(file_name), reader.tensors().size(),
+  print(fmt::format("{}: {} tensors, {}, {} {}\n", printable(display_name(file_name)), reader.tensors().size(),
                     layout_name(reader.layout()), reader.header().encrypted ? "encrypted," : "not encrypted,",
                     options.structure_only ? "structure is valid; data was not read"
                     : options.device       ? "all hashes match; the tensors were loaded into GPU memory"

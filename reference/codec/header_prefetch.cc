@@ -13,6 +13,8 @@ namespace {
 // A header read waits for the transfers in flight, of 512 KiB each by default and 16 at most. In that time the device
 // reads as much as four of the smallest tensors with a header read of their own. Eight threads were no faster.
 constexpr std::size_t kThreads = 4;
+// A header of a remote file takes a round trip.
+constexpr std::size_t kRemoteThreads = 16;
 // Bound the memory for headers, which may be large if they have MACs, and the search for large tensors.
 constexpr std::size_t kHeadersMax = 32;
 constexpr std::size_t kHeaderBytesMax = 4 << 20;
@@ -37,9 +39,10 @@ std::vector<std::byte> HeaderPrefetch::take(std::size_t i) {
   Header header;
   if (found == headers_.end()) {
     next_ = std::max(next_, i + 1);
-    if (!started_ && next_ < end_ && state_.file->transfer_align_bytes() > 1) {
+    const bool is_remote = state_.file->is_remote();
+    if (!started_ && next_ < end_ && (is_remote || state_.file->transfer_align_bytes() > 1)) {
       started_ = true;
-      threads_ = start_threads(kThreads, [this](std::size_t) { read_ahead(); });
+      threads_ = start_threads(is_remote ? kRemoteThreads : kThreads, [this](std::size_t) { read_ahead(); });
     }
     lock.unlock();
     header = read(i);

@@ -64,7 +64,7 @@ Reader Reader::open(std::unique_ptr<File> file, const std::string& file_name, Re
   require_no_undo_journal(file_name);
   std::unique_ptr<File> data_file;
   if (!options.data_file_name.empty()) {
-    data_file = with_context(options.data_file_name,
+    data_file = with_context(display_name(options.data_file_name),
                              [&] { return open_file(options.data_file_name, OpenMode::kRead, options.io_path); });
   }
   return Reader(std::move(file), std::move(data_file), std::move(options));

@@ -206,7 +206,7 @@ class ScanJob {
   static std::size_t lane_part_bytes_of(const ReaderState& state, std::size_t piece_limit) {
     if (state.index.header.encrypted) return piece_limit;
     const std::size_t piece_bytes = state.options.piece_bytes;
-    if (state.data().transfer_align_bytes() > 1) return part_bytes_of(state, piece_bytes);
+    if (state.data().transfer_align_bytes() > 1 || state.data().is_remote()) return part_bytes_of(state, piece_bytes);
     const std::size_t divisor = std::clamp<std::size_t>(64 / state.pipeline_options().thread_count(), 2, 16);
     return std::min(part_bytes_of(state, piece_bytes),
                     std::max(piece_bytes / divisor, std::min<std::size_t>(piece_bytes, 64 << 10)));
@@ -331,7 +331,7 @@ class ScanJob {
     // Leaves room for the reads of what lies between such tensors.
     const std::size_t least = std::max(kWorthATransferBytes, run_limit_ / (kTransfersOfPieceMax / 2 - 2));
     return into_ && !state_.index.header.encrypted && state_.data().memory_align_bytes() == 1 &&
-           tensor.data_length >= least;
+           !state_.data().is_remote() && tensor.data_length >= least;
   }
 
   // Adds the reads of a range of a run. memory: for what is not read to its destination.

@@ -239,6 +239,7 @@ bool has_undo_journal(const std::string& file_name) {
 }
 
 void require_no_undo_journal(const std::string& file_name) {
+  if (is_url(file_name)) return;
   if (!has_undo_journal(file_name)) return;
   std::error_code failed;
   if (std::filesystem::exists(file_name, failed) || failed) {

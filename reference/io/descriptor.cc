@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "io/paths.h"
+#include "io/url.h"
 
 namespace tzmark {
 
@@ -67,6 +68,7 @@ void let_wait(int fd) {
 }
 
 Descriptor open_descriptor(const std::string& file_name, OpenMode mode) {
+  require_local(file_name);
   const int flags = mode == OpenMode::kRead ? O_RDONLY : O_RDWR;
   // The other end of a pipe may never be opened. What cannot be opened at once after all is leased by another
   // process, as only regular files are, and that ends.

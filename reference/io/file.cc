@@ -1,7 +1,7 @@
 // Whole transfers over partial ones, and paths by name.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
 #include "bytes/pieces.h"
 #include "bytes/requires.h"
@@ -63,12 +63,6 @@ void File::sync() { sync_all(); }
 void File::reserve(std::uint64_t) {}
 
 std::unique_ptr<TransferQueue> File::make_queue(unsigned) { return std::make_unique<SynchronousQueue>(*this); }
-
-PathTraits path_traits(std::string_view io_path) {
-  const auto paths = paths_of_descriptors();
-  const auto path = std::ranges::find(paths, io_path, &PathOfDescriptor::name);
-  return path == paths.end() ? PathTraits() : path->traits;
-}
 
 const PathOfDescriptor& usable_path(std::string_view io_path) {
   std::string names;

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <span>
 
+#include "io/url.h"
 #include "os/attributes.h"
 #include "tzmark/error.h"
 
@@ -40,6 +41,11 @@ bool is_missing(int error_number) { return error_number == ENOENT || error_numbe
 
 std::string path_of_descriptor(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
 
+const std::string& local_name(const std::string& name) {
+  require_local(name);
+  return name;
+}
+
 EntryKind kind_of(mode_t mode) {
   if (S_ISREG(mode)) return EntryKind::kFile;
   if (S_ISDIR(mode)) return EntryKind::kDirectory;
@@ -49,9 +55,11 @@ EntryKind kind_of(mode_t mode) {
 }  // namespace
 
 Directory::Directory(const std::string& name)
-    : name_(name), descriptor_(require_open(open_directory_at(AT_FDCWD, name.empty() ? "." : name), name)) {}
+    : name_(local_name(name)),
+      descriptor_(require_open(open_directory_at(AT_FDCWD, name.empty() ? "." : name), name)) {}
 
 Directory Directory::of(const std::string& file_name) {
+  require_local(file_name);
   return Directory(std::filesystem::path(file_name).parent_path().string());
 }
 

@@ -10,10 +10,24 @@
 #include <vector>
 
 #include "io/stream.h"
+#include "io/url.h"
 #include "os/directory.h"
 #include "os/temporary_name.h"
+#include "remote/paths.h"
 
 namespace tzmark {
+namespace {
+
+void require_known_path(std::string_view io_path) {
+  const auto paths = io_paths();
+  if (io_path == "auto" || std::ranges::find(paths, io_path, &IoPath::name) != paths.end()) return;
+  std::string names;
+  for (const IoPath& path : paths) names += fmt::format("{}{}", names.empty() ? "" : ", ", path.name);
+  throw Error(ErrorCode::kUsage,
+              fmt::format("there is no I/O path '{}'; this build has {}", display_name(io_path), names));
+}
+
+}  // namespace
 
 std::span<const IoPath> io_paths() {
   static const auto paths = [] {
@@ -24,12 +38,36 @@ std::span<const IoPath> io_paths() {
                         return open_file(file_name, mode, name);
                       }});
     }
+    for (const RemotePath& path : remote_paths()) {
+      rows.push_back({path.name,
+                      path.summary,
+                      {},
+                      path.traits,
+                      path.why_unavailable,
+                      [name = path.name](const std::string& file_name, OpenMode mode) {
+                        return open_file(file_name, mode, name);
+                      }});
+    }
     return rows;
   }();
   return paths;
 }
 
+PathTraits path_traits(std::string_view io_path) {
+  const auto paths = io_paths();
+  const auto path = std::ranges::find(paths, io_path, &IoPath::name);
+  return path == paths.end() ? PathTraits() : path->traits;
+}
+
 std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std::string_view io_path) {
+  require_known_path(io_path);
+  if (is_url(file_name)) {
+    if (mode != OpenMode::kRead) require_local(file_name);
+    return remote_path_for(file_name, io_path).open(file_name, temporary_file);
+  }
+  if (path_traits(io_path).is_remote) {
+    throw Error(ErrorCode::kUnavailable, fmt::format("I/O path {}: it reads URLs, not files of this machine", io_path));
+  }
   // A path that this machine lacks is refused before anything is created.
   const PathOfDescriptor& path = usable_path(io_path);
   if (mode == OpenMode::kCreate) {

@@ -13,6 +13,7 @@
 
 #include "bytes/cursor.h"
 #include "codec/foreign_file.h"
+#include "io/url.h"
 #include "os/directory.h"
 #include "safetensors/header.h"
 #include "safetensors/old_set.h"
@@ -165,13 +166,13 @@ ModelFile open_model_file(const std::string& name, std::string_view io_path) {
     model.file = spool(STDIN_FILENO, require_model);
   } else {
     std::error_code unknown;
-    if (std::filesystem::is_directory(name, unknown)) {
+    if (!is_url(name) && std::filesystem::is_directory(name, unknown)) {
       const Directory directory(name);
       model.file_name = directory.path(find_model(directory));
     }
     model.file = open_file(model.file_name, OpenMode::kRead, io_path);
   }
-  model.format = model_format(*model.file, model.file_name);
+  model.format = model_format(*model.file, is_url(name) ? last_part_of_url(name) : model.file_name);
   return model;
 }
 

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
 #include "codec/device_range.h"
 #include "codec/foreign_file.h"
-#include "io/paths.h"
+#include "io/url.h"
 #include "safetensors/dtypes.h"
 #include "safetensors/header.h"
 #include "safetensors/pass.h"
@@ -114,12 +115,12 @@ struct SafetensorsReader::State {
     listings.push_back(std::move(header.listing));
   }
 
-  // Opens all shards, and compares them with the index. directory: of the shards, with its last slash.
-  void add_shards(const ShardIndex& index, const std::string& directory) {
+  // Opens all shards, and compares them with the index. place_of: returns what to open for the name of a shard.
+  void add_shards(const ShardIndex& index, const std::function<std::string(const std::string&)>& place_of) {
     sharded = true;
     std::vector<std::uint32_t> mapped(index.files().size());
     for (const ShardIndex::Tensor& tensor : index.tensors()) ++mapped[tensor.file];
-    for (const std::string& file_name : index.files()) files.add(directory + file_name);
+    for (const std::string& file_name : index.files()) files.add(place_of(file_name));
     for (std::size_t shard = 0; shard < index.files().size(); ++shard) {
       const std::string& file_name = index.files()[shard];
       about_shard(file_name, [&] { files.with(shard, [&](File& file) { add(file, file_name); }); });
@@ -236,8 +237,9 @@ SafetensorsReader SafetensorsReader::open(const std::string& file_name, Safetens
 
 SafetensorsReader SafetensorsReader::open(std::unique_ptr<File> file, const std::string& file_name,
                                           SafetensorsReadOptions options) {
-  const std::string last_part = std::filesystem::path(file_name).filename().string();
-  if (!safetensors::is_shard_index(*file, file_name)) {
+  const std::string last_part =
+      is_url(file_name) ? last_part_of_url(file_name) : std::filesystem::path(file_name).filename().string();
+  if (!safetensors::is_shard_index(*file, last_part)) {
     SafetensorsReader reader(std::move(file), std::move(options));
     reader.state_->shards.front().file_name = last_part;
     return reader;
@@ -246,16 +248,20 @@ SafetensorsReader SafetensorsReader::open(std::unique_ptr<File> file, const std:
     throw Error(ErrorCode::kStShardIndex, fmt::format("an index of {} bytes exceeds the maximum of {}", file->size(),
                                                       safetensors::kShardIndexBytesMax));
   }
+  const std::string io_path = options.io_path;
   auto state = std::make_unique<State>(std::move(options));
   const ShardIndex index = describing_foreign(
       *file, ReadAs::kShardIndex, [](ErrorCode code) { return code == ErrorCode::kStShardIndex; },
       [&] { return ShardIndex(read_text(*file, 0, file->size())); });
   state->index_version = file->version();
   state->index_metadata = index.metadata();
-  state->add_shards(index, file_name.substr(0, file_name.size() - last_part.size()));
+  const std::string directory = file_name.substr(0, file_name.size() - last_part.size());
+  state->add_shards(index, [&](const std::string& name) {
+    return is_url(file_name) ? sibling_url(file_name, name) : directory + name;
+  });
   // A writer replaces the index before it replaces a shard that the index names. If the index is still the same, the
   // shards that were opened are those of one model.
-  if (file->version() && file_version(open_descriptor(file_name, OpenMode::kRead).get()) != *file->version()) {
+  if (file->version() && open_file(file_name, OpenMode::kRead, io_path)->version() != file->version()) {
     throw Error(ErrorCode::kFileChanged,
                 "the index was replaced or changed while its shards were opened: open the model again");
   }

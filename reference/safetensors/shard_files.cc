@@ -51,13 +51,13 @@ void ShardFiles::give_back(Shard& shard) noexcept {
 }
 
 void ShardFiles::open(Shard& shard) const {
-  Descriptor descriptor = open_descriptor(shard.file_name, OpenMode::kRead);
-  const FileVersion version = file_version(descriptor.get());
-  if (shard.version && *shard.version != version) {
+  auto file = open_file(shard.file_name, OpenMode::kRead, io_path_);
+  const std::optional<FileVersion> version = file->version();
+  if (shard.version && shard.version != version) {
     throw Error(ErrorCode::kFileChanged,
                 "the file was replaced or changed since the model was opened: open the model again");
   }
-  shard.file = open_file(std::move(descriptor), shard.file_name, OpenMode::kRead, io_path_);
+  shard.file = std::move(file);
   shard.version = version;
 }
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 BELOW_CHECKPOINT = frozenset(
-    {"bytes", "simd", "format", "io", "os", "gpu", "codec", "safetensors"}
+    {"bytes", "simd", "format", "io", "remote", "os", "gpu", "codec", "safetensors"}
 )
 
 # For each directory of the reference, the directories below it.
@@ -20,12 +20,13 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "simd": frozenset({"bytes"}),
     "format": frozenset({"bytes"}),
     "io": frozenset({"bytes"}),
-    "os": frozenset({"bytes", "io"}),
+    "remote": frozenset({"bytes", "io"}),
+    "os": frozenset({"bytes", "io", "remote"}),
     "gpu": frozenset({"bytes", "io"}),
-    "codec": frozenset({"bytes", "simd", "format", "io", "os", "gpu"}),
-    "safetensors": frozenset({"bytes", "simd", "format", "io", "os", "gpu", "codec"}),
+    "codec": frozenset({"bytes", "simd", "format", "io", "remote", "os", "gpu"}),
+    "safetensors": BELOW_CHECKPOINT - {"safetensors"},
     "checkpoint": BELOW_CHECKPOINT,
-    "program": frozenset({"bytes", "io", "os"}),
+    "program": frozenset({"bytes", "io", "remote", "os"}),
     "cli": BELOW_CHECKPOINT | {"checkpoint", "program"},
     "training": BELOW_CHECKPOINT | {"checkpoint", "program", "cli"},
 }
@@ -52,7 +53,8 @@ BACKBONE = (
     ("tzmark_io", "tzmark_bytes"),
     ("tzmark_codec", "tzmark_format"),
     ("tzmark_gpu", "tzmark_io"),
-    ("tzmark_os", "tzmark_io"),
+    ("tzmark_remote", "tzmark_io"),
+    ("tzmark_os", "tzmark_remote"),
     ("tzmark_codec", "tzmark_os"),
     ("tzmark_codec", "tzmark_gpu"),
     ("tzmark_safetensors", "tzmark_codec"),
@@ -82,7 +84,7 @@ SHARED_TARGET = "tzmark_program_files"
 OPTIONS_TARGETS = frozenset({"tzmark_options", "tzmark_small_options"})
 SHARED_HEADERS = frozenset(
     f"program/{name}.h"
-    for name in "installation made_directory output_file python_path suggestion".split()
+    for name in "installation local_name made_directory output_file python_path suggestion".split()
 )
 
 # Directories under conformance/ that may use the reference: the adapter that puts it under test.

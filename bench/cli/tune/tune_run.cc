@@ -244,7 +244,7 @@ class Tuning {
     for (const IoPath& path : io_paths()) {
       const bool is_named = std::ranges::find(options_.io, path.name) != options_.io.end();
       if (!is_named && (!options_.io.empty() || !path.variant_of.empty())) continue;
-      if (path.traits.moves_device_memory) continue;
+      if (path.traits.moves_device_memory || path.traits.is_remote) continue;
       std::string why = path.why_unavailable();
       try {
         if (why.empty()) {
@@ -637,6 +637,9 @@ void run_tune(const TuneOptions& options, std::chrono::steady_clock::time_point 
     }
     if (path_traits(name).moves_device_memory) {
       throw Error(ErrorCode::kUnavailable, fmt::format("the path {} moves GPU memory only", name));
+    }
+    if (path_traits(name).is_remote) {
+      throw Error(ErrorCode::kUnavailable, fmt::format("the path {} reads URLs, which are not tuned yet", name));
     }
   }
   for (const std::string& text : options.predictions) static_cast<void>(parse_named_workload(text));

@@ -4,6 +4,9 @@
 // and interrupted calls for every path. A path implements the protected calls, which may transfer fewer bytes.
 // A TransferQueue keeps several transfers of one thread in flight, if the path supports it.
 //
+// A file may also be an object of an HTTP or S3 server, which is read by its URL: see docs/remote.md. Its paths need
+// libcurl, which is loaded by the first use and stays loaded. Do not use such a file in a child after a fork.
+//
 // Thread-safety: read_at and write_at may run concurrently at any offsets.
 // Errors: TZE-ENV rules with the file offset; TZE-AVL-001 for a path that is not available on this machine.
 #pragma once
@@ -72,6 +75,14 @@ struct FileVersion {
 // Throws TZE-ENV-001 if fstat fails.
 FileVersion file_version(int descriptor);
 
+// What reading a remote file took so far, over all threads.
+struct RequestCounts {
+  std::uint64_t requests = 0;        // sent, including retries and those after a redirect
+  std::uint64_t retries = 0;         // requests that repeat or continue a failed one
+  std::uint64_t received_bytes = 0;  // of bodies
+  bool is_copied = false;  // the server cannot send parts of a file, so all of it was copied to a temporary file
+};
+
 class File {
  public:
   virtual ~File() = default;
@@ -112,6 +123,10 @@ class File {
   virtual std::size_t memory_align_bytes() const { return 1; }
   // Whether the path transfers directly between storage and GPU memory; other paths refuse such buffers.
   virtual bool moves_device_memory() const { return false; }
+  // Whether each call is a request to another machine, so that few large ones are better than many small ones.
+  virtual bool is_remote() const { return false; }
+  // None for files of this machine.
+  virtual std::optional<RequestCounts> request_counts() const { return std::nullopt; }
   // Allocates space for a file of that size if the path then writes faster, and may set the size. Throws TZE-ENV rules
   // if there is no space.
   virtual void reserve(std::uint64_t bytes);
@@ -150,6 +165,7 @@ struct PathTraits {
   bool moves_device_memory = false;  // as File::moves_device_memory: for GPU memory, not for host memory
   bool is_fork_safe = true;          // after a fork, parent and child can both use an open file
   bool needs_file_name = false;      // a file must have a name when it is opened
+  bool is_remote = false;            // reads URLs, and no files of this machine; writes nothing
 };
 
 // One row of the registry of I/O paths.
@@ -167,8 +183,13 @@ std::span<const IoPath> io_paths();
 // Returns the traits of a path of the registry, or the defaults for other files ("memory").
 PathTraits path_traits(std::string_view io_path);
 
-// io_path: a path of the registry, or "auto" for the first one available. There is no silent fallback: a named path is
-// used, or the call fails.
+// Returns whether a file name is a URL: it begins with http://, https:// or s3://, in upper or lower case.
+bool is_url(std::string_view file_name);
+// Returns the name for messages: a URL without its user information and its query, which may be secret.
+std::string display_name(std::string_view file_name);
+
+// file_name: of a file, or a URL, which can only be read. io_path: a path of the registry, or "auto" for the first one
+// available. There is no silent fallback: a named path is used, or the call fails.
 std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std::string_view io_path = "auto");
 
 // Copies bytes from one file to another in pieces. REQUIRES: the ranges do not overlap if both are the same file.

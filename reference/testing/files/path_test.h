@@ -23,7 +23,9 @@ inline const std::string kMemory = "memory";
 // The files that have a name.
 inline std::vector<std::string> disk_paths() {
   std::vector<std::string> names;
-  for (const IoPath& path : io_paths()) names.emplace_back(path.name);
+  for (const IoPath& path : io_paths()) {
+    if (!path.traits.is_remote) names.emplace_back(path.name);
+  }
   return names;
 }
 

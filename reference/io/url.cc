@@ -1,0 +1,174 @@
+// See io/url.h.
+#include "io/url.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "tzmark/error.h"
+
+namespace tzmark {
+namespace {
+
+// What may follow the host without being encoded: what the standard lists, and the escapes that are there already.
+constexpr std::string_view kAllowedInPath = "-._~!$&'()*+,;=:@/%";
+constexpr std::size_t kUrlBytesMax = 16 << 10;
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+[[noreturn]] void refuse_url(const std::string& why) {
+  throw Error(ErrorCode::kUsage, fmt::format("invalid URL: {}", why));
+}
+
+std::optional<int> hex_value(char c) {
+  if (is_digit(c)) return c - '0';
+  const char lower = to_lower(c);
+  if (lower >= 'a' && lower <= 'f') return lower - 'a' + 10;
+  return std::nullopt;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto high = text[i] == '%' && i + 2 < text.size() ? hex_value(text[i + 1]) : std::nullopt;
+    const auto low = high ? hex_value(text[i + 2]) : std::nullopt;
+    if (low) {
+      decoded.push_back(static_cast<char>(*high * 16 + *low));
+      i += 2;
+    } else {
+      decoded.push_back(text[i]);
+    }
+  }
+  return decoded;
+}
+
+// A URL cut into parts, none of them checked.
+struct RawUrl {
+  std::string_view user_information, host, port, path, query;
+  bool has_user_information = false;
+};
+
+RawUrl cut(std::string_view url) {
+  RawUrl raw;
+  std::string_view rest = url.substr(url.find("://") + 3);
+  std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+  rest.remove_prefix(authority.size());
+  rest = rest.substr(0, rest.find('#'));
+  if (const std::size_t at = authority.rfind('@'); at != authority.npos) {
+    raw.has_user_information = true;
+    raw.user_information = authority.substr(0, at);
+    authority.remove_prefix(at + 1);
+  }
+  const std::size_t after_address = authority.starts_with('[') ? authority.find(']') : 0;
+  const std::size_t colon = after_address == authority.npos ? authority.npos : authority.find(':', after_address);
+  raw.host = authority.substr(0, colon);
+  if (colon != authority.npos) raw.port = authority.substr(colon + 1);
+  const std::size_t question = rest.find('?');
+  raw.path = rest.substr(0, question);
+  if (question != rest.npos) raw.query = rest.substr(question);
+  return raw;
+}
+
+bool is_plain_host(std::string_view host) {
+  const bool is_address = host.starts_with('[') && host.ends_with(']');
+  const std::string_view inside = is_address ? host.substr(1, host.size() - 2) : host;
+  const std::string_view others = is_address ? ":." : "-._";
+  return !inside.empty() && std::ranges::all_of(inside, [&](char c) {
+    return is_letter(c) || is_digit(c) || others.find(c) != others.npos;
+  });
+}
+
+bool is_port(std::string_view port) { return port.size() <= 5 && std::ranges::all_of(port, is_digit); }
+
+}  // namespace
+
+std::string Url::origin() const {
+  return fmt::format("{}://{}:{}", scheme, host, !port.empty() ? port : scheme == "https" ? "443" : "80");
+}
+
+std::string Url::address() const {
+  return fmt::format("{}://{}{}{}{}{}", scheme, host, port.empty() ? "" : ":", port, path, query);
+}
+
+std::string url_scheme(std::string_view file_name) {
+  for (const std::string_view scheme : {"https", "http", "s3"}) {
+    const auto is_same = [](char a, char b) { return to_lower(a) == b; };
+    if (file_name.size() > scheme.size() && std::ranges::equal(file_name.substr(0, scheme.size()), scheme, is_same) &&
+        file_name.substr(scheme.size()).starts_with("://")) {
+      return std::string(scheme);
+    }
+  }
+  return {};
+}
+
+std::string percent_encoded(std::string_view text, std::string_view kept) {
+  std::string encoded;
+  for (const char c : text) {
+    if (is_letter(c) || is_digit(c) || kept.find(c) != kept.npos) {
+      encoded.push_back(c);
+    } else {
+      fmt::format_to(std::back_inserter(encoded), "%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return encoded;
+}
+
+Url parse_url(std::string_view url) {
+  if (url.size() > kUrlBytesMax) refuse_url(fmt::format("it has more than {} bytes", kUrlBytesMax));
+  if (std::ranges::any_of(url, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; })) {
+    refuse_url("it contains a control character");
+  }
+  const RawUrl raw = cut(url);
+  if (!is_plain_host(raw.host)) refuse_url("its host is not a name or an address");
+  if (!is_port(raw.port)) refuse_url("its port is not a number");
+  Url parsed;
+  parsed.scheme = url_scheme(url);
+  const std::size_t colon = raw.user_information.find(':');
+  parsed.user = percent_decoded(raw.user_information.substr(0, colon));
+  if (colon != raw.user_information.npos) parsed.password = percent_decoded(raw.user_information.substr(colon + 1));
+  std::ranges::transform(raw.host, std::back_inserter(parsed.host), to_lower);
+  parsed.port = raw.port;
+  parsed.path = raw.path.empty() ? "/" : percent_encoded(raw.path, kAllowedInPath);
+  parsed.query = percent_encoded(raw.query, fmt::format("{}?", kAllowedInPath));
+  return parsed;
+}
+
+std::string last_part_of_url(std::string_view url) {
+  const bool is_key = url_scheme(url) == "s3";
+  const RawUrl raw = cut(url);
+  const std::string whole = is_key ? std::string(url) : std::string(raw.path);
+  return whole.substr(whole.rfind('/') + 1);
+}
+
+std::string sibling_url(std::string_view url, std::string_view name) {
+  const bool is_key = url_scheme(url) == "s3";
+  const std::string_view whole = is_key ? url : url.substr(0, url.find_first_of("?#", url.find("://") + 3));
+  const std::string_view directory = whole.substr(0, whole.rfind('/') + 1);
+  return fmt::format("{}{}", directory, is_key ? std::string(name) : percent_encoded(name, "-._~"));
+}
+
+bool is_url(std::string_view file_name) { return !url_scheme(file_name).empty(); }
+
+std::string display_name(std::string_view file_name) {
+  const std::string scheme = url_scheme(file_name);
+  if (scheme.empty()) return std::string(file_name);
+  const RawUrl raw = cut(file_name);
+  // Where the parts are not clear, a secret may be in any of them.
+  if (!is_plain_host(raw.host) || !is_port(raw.port)) return scheme + "://...";
+  // The key of an s3 URL may contain any character.
+  if (scheme == "s3" && !raw.has_user_information && raw.port.empty()) return std::string(file_name);
+  return fmt::format("{}://{}{}{}{}{}", scheme, raw.host, raw.port.empty() ? "" : ":", raw.port, raw.path,
+                     raw.query.empty() ? "" : "?...");
+}
+
+void require_local(std::string_view file_name) {
+  if (!is_url(file_name)) return;
+  throw Error(ErrorCode::kUsage,
+              "a file of this machine is needed here: a URL names a model to read, and nothing else");
+}
+
+}  // namespace tzmark

@@ -1,0 +1,15 @@
+// What remote_file.h declares, in builds without the header of libcurl.
+#include "remote/remote_file.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+
+std::string why_no_requests() { return "built without libcurl's headers (libcurl4-openssl-dev)"; }
+std::string why_no_signed_requests() { return why_no_requests(); }
+
+std::unique_ptr<File> open_http(const std::string&, const MakeCopy&) {
+  throw Error(ErrorCode::kUnavailable, why_no_requests());
+}
+std::unique_ptr<File> open_s3(const std::string& url, const MakeCopy& make_copy) { return open_http(url, make_copy); }
+
+}  // namespace tzmark

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""The Python module over URLs: the same arrays, clear errors, and nothing that stays open."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+import fault_server
+import numpy as np
+import setting
+import tzmark
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Remote(unittest.TestCase):
+    def setUp(self) -> None:
+        os.environ.update(setting.QUICK)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        generator = np.random.default_rng(45)
+        self.tensors = {
+            f"t{i}": generator.standard_normal((200, 500), dtype="f4") for i in range(8)
+        }
+        self.tensors["large"] = generator.standard_normal((3000, 500), dtype="f4")
+        files = {}
+        for name in ("model.tensors", "model.safetensors"):
+            tzmark.save_file(self.tensors, Path(directory.name) / name)
+            files[name] = (Path(directory.name) / name).read_bytes()
+        running = fault_server.running(files)
+        self.server = running.__enter__()
+        self.addCleanup(running.__exit__, None, None, None)
+
+    def check(self, loaded: dict[str, np.ndarray]) -> None:
+        self.assertEqual(set(loaded), set(self.tensors))
+        for name, expected in self.tensors.items():
+            np.testing.assert_array_equal(loaded[name], expected)
+
+    def test_reads(self) -> None:
+        for name in self.server.files:
+            url = self.server.url("plain", name)
+            with self.subTest(name):
+                self.check(tzmark.load_file(url))
+                with tzmark.open(url) as model:
+                    np.testing.assert_array_equal(model["t3"], self.tensors["t3"])
+                    np.testing.assert_array_equal(
+                        model.get_slice("large")[7:9], self.tensors["large"][7:9]
+                    )
+                    self.check({tensor: model[tensor] for tensor in model})
+
+    def test_threads_share_a_file(self) -> None:
+        for name in self.server.files:
+            with tzmark.open(self.server.url("plain", name)) as model:
+                failures: list[BaseException] = []
+
+                def read() -> None:
+                    try:
+                        self.check({tensor: model[tensor] for tensor in model})
+                    except BaseException as failure:  # noqa: BLE001 - shown by the test
+                        failures.append(failure)
+
+                threads = [threading.Thread(target=read) for _ in range(6)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                self.assertEqual(failures, [])
+
+    def test_errors(self) -> None:
+        url = self.server.url("later-changed-etag", "model.tensors").replace(
+            "http://", "http://user:hunter2@"
+        )
+        with self.assertRaises(tzmark.Error) as caught:
+            tzmark.load_file(url + "?signature=hunter2")
+        self.assertEqual(caught.exception.rule, "TZE-ENV-005")
+        self.assertNotIn(
+            "hunter2",
+            f"{caught.exception} {caught.exception.file} {caught.exception!r}",
+        )
+        with self.assertRaises(tzmark.UsageError):
+            tzmark.load_file(self.server.url("plain", "model.tensors"), mapped=True)
+        with self.assertRaises(tzmark.UsageError):
+            tzmark.save_file(self.tensors, self.server.url("plain", "model.tensors"))
+
+    def test_nothing_stays_open(self) -> None:
+        """After faults of every kind, with right bytes or an error."""
+        tzmark.load_file(self.server.url("plain", "model.tensors"))
+        gc.collect()
+        before = open_descriptors()
+        read = failed = 0
+        for seed in range(30):
+            self.server.begin()
+            self.server.seed = seed
+            try:
+                self.check(tzmark.load_file(self.server.url("random", "model.tensors")))
+                read += 1
+            except tzmark.Error as error:
+                self.assertRegex(error.rule, "TZE-ENV-00[12]")
+                failed += 1
+        gc.collect()
+        # The server's threads of this process close their ends a moment later.
+        for _ in range(100):
+            if open_descriptors() <= before:
+                break
+            threading.Event().wait(0.05)
+        self.assertLessEqual(open_descriptors(), before)
+        self.assertGreater(read, 0)
+        self.assertGreater(failed, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
