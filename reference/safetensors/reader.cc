@@ -12,6 +12,7 @@
 #include "bytes/digest.h"
 #include "codec/device_range.h"
 #include "codec/foreign_file.h"
+#include "io/paths.h"
 #include "io/url.h"
 #include "safetensors/dtypes.h"
 #include "safetensors/header.h"
