@@ -283,8 +283,9 @@ class LimitedMemory(MountTest):
         return done.returncode, done.stdout + done.stderr
 
     def test_sizes_come_from_the_limit(self) -> None:
-        # A program with the address sanitizer takes some 40 MiB more itself.
+        # A program with the address sanitizer takes some 40 MiB more itself, from run to run not the same.
         is_sanitized = b"__asan_init" in TZMARK.read_bytes()
+        least_share = 8 if is_sanitized else 2
         sizes = ((400, 32), (160, 8)) if is_sanitized else ((400, 64), (64, 2))
         for limit, data in ((limit << 20, data) for limit, data in sizes):
             with self.subTest(limit=limit), contextlib.ExitStack() as stack:
@@ -303,7 +304,7 @@ class LimitedMemory(MountTest):
                 self.assertEqual(document["machine"]["cgroup"]["memory_bytes"], limit)
                 (workload,) = document["workloads"]
                 self.assertLessEqual(workload["data_bytes"], data << 20)
-                self.assertGreater(workload["data_bytes"], data << 19)
+                self.assertGreater(workload["data_bytes"], (data << 20) // least_share)
                 self.assertEqual(
                     [s for s in document["skipped"] if s["has_failed"]], []
                 )
