@@ -20,6 +20,7 @@ void add_check(CLI::App& bench, const std::vector<std::string>& command, int& st
 void add_against(CLI::App& bench, const std::vector<std::string>& command, int& status);
 void add_checkpoint(CLI::App& bench, const std::vector<std::string>& command, int& status);
 void add_open(CLI::App& bench);
+void add_remote(CLI::App& bench, const std::vector<std::string>& command);
 void add_worker(CLI::App& bench);
 void add_tune(CLI::App& app, const std::vector<std::string>& command);
 

@@ -27,7 +27,10 @@ CLI::Option* add_directory(CLI::App& app, std::string& directory) {
   return app
       .add_option("--dir", directory,
                   "Directory on the storage to measure; a temporary subdirectory is created and removed")
-      ->check(why_not_local);
+      ->check([](const std::string& name) {
+        const std::string why = why_not_local(name);
+        return why.empty() ? why : why + "; tzmark bench remote measures a file on a server";
+      });
 }
 
 void add_workload(CLI::App& app, std::string& workload, const std::string& what) {
@@ -56,6 +59,11 @@ void add_gpu_set(CLI::App& app, std::uint64_t& bytes) {
 
 void add_seed(CLI::App& app, std::uint64_t& seed) {
   app.add_option("--seed", seed, "Seed of the order in which subjects take turns")->capture_default_str();
+}
+
+Verification verification_of(std::string_view name) {
+  if (name == "none") return Verification::kNone;
+  return name == "crc32" ? Verification::kCrc32 : Verification::kAll;
 }
 
 CLI::AsNumberWithUnit to_seconds() {

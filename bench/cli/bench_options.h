@@ -4,9 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/gpu_ceilings.h"
+#include "tzmark/hashes.h"
 
 namespace tzmark::bench {
 
@@ -49,6 +51,9 @@ struct SubjectDefaults {
 void add_subjects(CLI::App& app, BenchOptions& options, const SubjectDefaults& defaults);
 // Adds those for subjects other than the codec and its raw transfers.
 void add_other_subjects(CLI::App& app, BenchOptions& options);
+
+// Returns what a name of --verify means.
+Verification verification_of(std::string_view name);
 
 // Returns a transformation of "90s", "10m" or "2h" to seconds.
 CLI::AsNumberWithUnit to_seconds();

@@ -10,6 +10,7 @@
 #include "cli/bench_commands.h"
 #include "harness/ceilings.h"
 #include "harness/cgroup.h"
+#include "tzmark/io.h"
 
 namespace tzmark::bench {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 std::optional<ResultFile> result_file(const std::string& name, const std::string& directory) {
   std::optional<ResultFile> file;
   if (!name.empty()) file.emplace(name);
+  if (is_url(directory)) return file;
   // A failure shows when the directory is first used.
   std::error_code ignored;
   std::filesystem::create_directories(directory, ignored);

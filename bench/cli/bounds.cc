@@ -31,7 +31,7 @@ bool is_rung(const Measured& m, std::string_view name, unsigned threads) {
 // The parts of a result that were measured by themselves.
 struct Parts {
   std::vector<std::pair<std::string, const Measured*>> paths, steps;
-  bool overlap = false;  // the device works while the cores do
+  bool overlap = false;  // the device or the server works while the cores do
   unsigned threads = 1;
 };
 
@@ -67,7 +67,7 @@ Parts parts_of(const RunDescription& of, const std::vector<Measured>& all) {
   }
   parts.threads = threads;
   parts.overlap = of.target == Target::kDevice || path_traits(of.io_actual).bypasses_cache ||
-                  of.cache == Cache::kCold || of.device_beside;
+                  of.cache == Cache::kServer || of.cache == Cache::kCold || of.device_beside;
   return parts;
 }
 

@@ -35,11 +35,6 @@ DeviceCompute compute_of(const BenchOptions& options) {
   return options.compute == "host" ? DeviceCompute::kHost : DeviceCompute::kDevice;
 }
 
-Verification verification_of(std::string_view name) {
-  if (name == "none") return Verification::kNone;
-  return name == "crc32" ? Verification::kCrc32 : Verification::kAll;
-}
-
 // Makes the subjects: one for each combination of the options.
 class Matrix {
  public:

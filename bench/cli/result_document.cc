@@ -26,6 +26,10 @@ namespace {
 
 using nlohmann::json;
 
+json to_json(const RequestCounts& counts) {
+  return {{"sent", counts.requests}, {"retries", counts.retries}, {"received_bytes", counts.received_bytes}};
+}
+
 json to_json(const Sample& sample, std::size_t round) {
   return {{"round", round},
           {"elapsed_ns", sample.elapsed_ns},
@@ -35,6 +39,7 @@ json to_json(const Sample& sample, std::size_t round) {
           {"device_read_bytes", or_null(sample.device_read_bytes)},
           {"device_written_bytes", or_null(sample.device_written_bytes)},
           {"peak_memory_bytes", or_null(sample.peak_memory_bytes)},
+          {"requests", sample.requests ? to_json(*sample.requests) : json()},
           {"began_ns", sample.began_ns},
           {"position", sample.position},
           {"other_user_ns", sample.disturbance.other_user_ns},
@@ -129,6 +134,8 @@ json to_json(const Measured& measured, const std::vector<Measured>& all) {
           {"notes", notes_of(measured)}};
 }
 
+std::string_view path_of_url(const std::string& url) { return url[0] == 's' || url[0] == 'S' ? "s3" : "http"; }
+
 json to_json(const PathTraits& traits) {
   return {{"bypasses_cache", traits.bypasses_cache},
           {"drops_pages", traits.drops_pages},
@@ -144,10 +151,10 @@ json to_json(const PathTraits& traits) {
 
 }  // namespace
 
-json io_path_facts() {
+json io_path_facts(const std::string& url) {
   json paths = json::array();
   for (const IoPath& path : io_paths()) {
-    if (path.traits.is_remote) continue;  // not measured
+    if (url.empty() ? path.traits.is_remote : path.name != path_of_url(url)) continue;
     const std::string reason = path.why_unavailable();
     paths.push_back({{"name", path.name},
                      {"summary", path.summary},
@@ -176,6 +183,9 @@ std::vector<std::string> notes_of(const Measured& measured) {
   std::uint64_t in_place = 0;
   for (const Sample& sample : measured.samples) in_place += sample.transfers_in_place;
   if (in_place != 0) notes.push_back(in_place_note(in_place));
+  std::uint64_t retries = 0;
+  for (const Sample& sample : measured.samples) retries += sample.requests ? sample.requests->retries : 0;
+  if (retries != 0) notes.push_back(fmt::format("{} requests were repeated", retries));
   if (!measured.why.empty()) notes.push_back("not measured: " + measured.why);
   return notes;
 }
@@ -203,6 +213,8 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
 }
 
 Document::Document(std::vector<std::string> command, std::string directory) {
+  // User information and query of a URL may be secret.
+  for (std::string& word : command) word = display_name(word);
   json_ = {{"schema_version", 1},
            {"kind", "bench"},
            {"tool", tool_facts()},
@@ -210,7 +222,7 @@ Document::Document(std::vector<std::string> command, std::string directory) {
            {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
            {"duration_s", nullptr},
            {"machine", machine_facts(directory)},
-           {"io_paths", io_path_facts()},
+           {"io_paths", io_path_facts(is_url(directory) ? directory : "")},
            {"workloads", json::array()},
            {"results", json::array()},
            {"skipped", json::array()},

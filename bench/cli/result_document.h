@@ -37,12 +37,15 @@ std::vector<std::string> notes_of(const Measured& measured);
 
 // The members `tool` and `io_paths` of result documents.
 nlohmann::json tool_facts();
-nlohmann::json io_path_facts();
+// url: of a file that is measured on a server, which one path can read; if empty, of the paths for files of this
+// machine.
+nlohmann::json io_path_facts(const std::string& url = "");
 // What a reader of cold and direct reads has to know of this machine.
 std::vector<std::string> cold_read_warnings(const nlohmann::json& machine);
 
 class Document {
  public:
+  // directory: where the measured files are, or the URL of the one that is measured.
   Document(std::vector<std::string> command, std::string directory);
 
   void add_workload(const Workload& workload);

@@ -15,6 +15,7 @@
 #include "harness/or_null.h"
 #include "harness/small_file.h"
 #include "tzmark/descriptor.h"
+#include "tzmark/io.h"
 
 // From Linux 6.1 on; the C library's headers may be older than the kernel.
 #ifndef STATX_DIOALIGN
@@ -64,6 +65,20 @@ std::optional<std::uint64_t> free_bytes(const std::string& directory) {
   return static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
 }
 
+// What is known of the storage behind a URL.
+json server_facts(const std::string& url) {
+  json facts;
+  for (const char* name : {"mount_options", "device", "device_model", "rotational", "scheduler", "readahead_bytes",
+                           "write_cache", "queue_requests", "logical_block_bytes", "physical_block_bytes",
+                           "direct_memory_align_bytes", "direct_offset_align_bytes", "free_bytes"}) {
+    facts[name] = nullptr;
+  }
+  const std::string shown = display_name(url);
+  facts["directory"] = shown;
+  facts["file_system"] = shown.substr(0, shown.find(':'));
+  return facts;
+}
+
 }  // namespace
 
 json disk_facts(const std::filesystem::path& disk) {
@@ -82,6 +97,7 @@ json disk_facts(const std::filesystem::path& disk) {
 }
 
 json storage_facts(const std::string& directory) {
+  if (is_url(directory)) return server_facts(directory);
   const auto mount = mount_of(directory);
   json facts = {{"directory", directory},
                 {"file_system", mount ? json(mount->file_system) : json()},

@@ -39,6 +39,8 @@ std::string_view name_of(Cache cache) {
       return "cold";
     case Cache::kDirect:
       return "direct";
+    case Cache::kServer:
+      return "server";
     case Cache::kNone:
       break;
   }
@@ -100,7 +102,7 @@ std::uint64_t cpu_now_ns() {
 }
 
 RunTimer::RunTimer(const std::string& directory) : directory_(directory) {
-  if (const auto device = device_counters(directory_)) {
+  if (const auto device = directory_.empty() ? std::nullopt : device_counters(directory_)) {
     device_read_bytes_ = device->read_bytes;
     device_written_bytes_ = device->written_bytes;
   }

@@ -15,6 +15,7 @@
 #include "harness/disturbance.h"
 #include "harness/latency.h"
 #include "harness/pages.h"
+#include "tzmark/io.h"
 
 namespace tzmark::bench {
 
@@ -23,6 +24,7 @@ enum class Cache : std::uint8_t {
   kWarm,    // the whole file is in the page cache
   kCold,    // none of it is
   kDirect,  // none of it is, and the path bypasses the cache
+  kServer,  // the file is on a server, whose caches are unknown
   kNone,    // for writes, which create their file
 };
 // The destination of a read.
@@ -46,7 +48,8 @@ struct Sample {
   std::optional<double> resident_share;  // of the file in the page cache before the run
   std::optional<std::uint64_t> device_read_bytes, device_written_bytes;  // fsync included
   std::optional<std::uint64_t> peak_memory_bytes;
-  std::uint64_t transfers_in_place = 0;  // refused by io_uring
+  std::uint64_t transfers_in_place = 0;   // refused by io_uring
+  std::optional<RequestCounts> requests;  // to a server
   // Set by what runs the subject: when it began after the start of the run, as which sample of all, and what disturbed
   // it, preparations included.
   std::uint64_t began_ns = 0;
@@ -124,7 +127,7 @@ std::uint64_t cpu_now_ns();
 // Times one operation, from construction to stop().
 class RunTimer {
  public:
-  // directory: on the device whose counters are read.
+  // directory: on the device whose counters are read; empty for none.
   explicit RunTimer(const std::string& directory);
   // Fills in elapsed_ns and cpu_ns.
   void stop(Sample& sample) const;

@@ -55,6 +55,14 @@ PANELS = (
         always=False,
     ),
     Panel(
+        "read-server",
+        "Read from the server",
+        "read",
+        ("server",),
+        ("device-read", *WORK_RUNGS),
+        always=False,
+    ),
+    Panel(
         "write",
         "Write",
         "write",

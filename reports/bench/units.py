@@ -19,7 +19,7 @@ MEMORIES = {
     "sink": "to a sink",
     "device": "GPU memory",
 }
-CACHES = {"warm": "warm", "cold": "cold", "direct": "direct", "none": ""}
+CACHES = {"warm": "warm", "cold": "cold", "direct": "direct", "server": "", "none": ""}
 
 
 def number(value: float) -> str:

@@ -161,9 +161,11 @@ def _anchors(run: Run) -> dict[str, str]:
 
 def _answers(run: Run) -> Iterator[Json]:
     """Returns the representative workload of each panel: the first that was measured."""
+    # A run over a file on a server measures nothing else.
+    served = any(result["cache"] == "server" for result in run.document["results"])
     for panel in PANELS:
         workload = run.main_workload(panel)
-        if workload is None and not panel.always:
+        if workload is None and (served or not panel.always):
             continue
         found = answers(run, panel, workload) if workload else []
         yield {
