@@ -15,6 +15,7 @@
 
 #include "bytes/utf8.h"
 #include "io/stream.h"
+#include "io/url.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -89,7 +90,7 @@ void print_to_stderr(std::string_view text) noexcept {
 
 void tell(std::string_view line) noexcept {
   try {
-    print_to_stderr(printable(line) + "\n");
+    print_to_stderr(printable(without_secrets(line)) + "\n");
   } catch (...) {
     print_to_stderr("tzmark: error TZE-ENV-006: out of memory\n");
   }

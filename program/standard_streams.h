@@ -24,7 +24,8 @@ void print_lines(std::string_view text);
 
 // Writes text to stderr. Never fails, and never ends the program: text that cannot be written is lost.
 void print_to_stderr(std::string_view text) noexcept;
-// Writes one line to stderr, and escapes what could control a terminal: "tzmark: FILE: error ...".
+// Writes one line to stderr, and escapes what could control a terminal: "tzmark: FILE: error ...". Of a URL in it,
+// user information and query are left out.
 void tell(std::string_view line) noexcept;
 
 }  // namespace tzmark

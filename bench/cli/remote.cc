@@ -67,8 +67,8 @@ void run(const RemoteRun& given, const std::vector<std::string>& command) {
   constexpr std::uint64_t kScaleBytes = std::uint64_t{1} << 30;
   if (!given.result.json_file.empty()) refuse_to_replace(given.result.json_file, {});
   const DataSize size = data_size(given.scale_bytes, kScaleBytes, {.needed = 2, .comfortable = 3}, cgroup_limits());
-  const auto file = about_file(given.url, [&] { return std::make_shared<ServedFile>(given.url, size.bytes); });
   BenchOutput output(given.result, command, given.url, size);
+  const auto file = about_file(given.url, [&] { return std::make_shared<ServedFile>(given.url, size.bytes); });
   if (file->bytes() < file->file_bytes()) {
     output.document.add_note(
         fmt::format("raw transfers read the first {} MiB of {} MiB", file->bytes() >> 20, file->file_bytes() >> 20));

@@ -158,11 +158,37 @@ std::string display_name(std::string_view file_name) {
   if (scheme.empty()) return std::string(file_name);
   const RawUrl raw = cut(file_name);
   // Where the parts are not clear, a secret may be in any of them.
-  if (!is_plain_host(raw.host) || !is_port(raw.port)) return scheme + "://...";
+  // "http://user:1234/5@host/": a password that has to be encoded and is not.
+  const bool is_cut_password = !raw.port.empty() && raw.path.find('@') != raw.path.npos;
+  if (!is_plain_host(raw.host) || !is_port(raw.port) || is_cut_password) return scheme + "://...";
   // The key of an s3 URL may contain any character.
   if (scheme == "s3" && !raw.has_user_information && raw.port.empty()) return std::string(file_name);
   return fmt::format("{}://{}{}{}{}{}", scheme, raw.host, raw.port.empty() ? "" : ":", raw.port, raw.path,
                      raw.query.empty() ? "" : "?...");
+}
+
+std::string without_secrets(std::string_view message) {
+  std::string text;
+  while (!message.empty()) {
+    // A URL ends at a blank or a quotation mark, and the punctuation of the message is not a part of it.
+    const std::size_t token_bytes = std::min(message.find_first_of(" \t\n\"'"), message.size());
+    std::string_view token = message.substr(0, token_bytes);
+    std::size_t begin = token.find("://");
+    while (begin != token.npos && begin > 0 && (is_letter(token[begin - 1]) || is_digit(token[begin - 1]))) --begin;
+    const bool has_url = begin != token.npos && is_url(token.substr(begin));
+    std::size_t end = token.size();
+    while (has_url && end > begin && std::string_view(":;,)").find(token[end - 1]) != std::string_view::npos) --end;
+    if (!has_url || token.substr(begin, end - begin).ends_with("?...")) {
+      text += token;
+    } else {
+      text += token.substr(0, begin);
+      text += display_name(token.substr(begin, end - begin));
+      text += token.substr(end);
+    }
+    if (token_bytes < message.size()) text += message[token_bytes];
+    message.remove_prefix(std::min(token_bytes + 1, message.size()));
+  }
+  return text;
 }
 
 void require_local(std::string_view file_name) {

@@ -40,6 +40,9 @@ std::string last_part_of_url(std::string_view url);
 // REQUIRES: the name contains no slash.
 std::string sibling_url(std::string_view url, std::string_view name);
 
+// Returns a message in which no URL has user information or a query, as display_name does it for a name alone.
+std::string without_secrets(std::string_view message);
+
 // Throws TZE-USE-001 if the file name is a URL, for operations on files and directories of this machine.
 void require_local(std::string_view file_name);
 

@@ -62,9 +62,23 @@ TEST(Url, IsPrintedWithoutSecrets) {
   EXPECT_EQ(display_name("s3://id:secret@bucket/key"), "s3://bucket/key");
   EXPECT_EQ(display_name("s3://id:sec/ret@bucket/key"), "s3://...");
   EXPECT_EQ(display_name("s3://bucket"), "s3://bucket");
-  for (const char* const odd : {"http://u:sec/ret@h/", "http://u:sec?ret@h/", "http://secret ", "http://u:p@[secret"}) {
+  for (const char* const odd : {"http://u:sec/ret@h/", "http://u:sec?ret@h/", "http://u:12/sec/ret@h/",
+                                "http://secret ", "http://u:p@[secret"}) {
     EXPECT_EQ(display_name(odd).find("secret"), std::string::npos) << odd;
     EXPECT_EQ(display_name(odd).find("ret@"), std::string::npos) << odd;
+  }
+}
+
+TEST(Url, OfAMessageHasNoSecrets) {
+  EXPECT_EQ(without_secrets("tzmark: a b: http://u:secret@h/x: cannot open"), "tzmark: a b: http://h/x: cannot open");
+  EXPECT_EQ(without_secrets("'HTTPS://u:secret@h/x?sig=secret', 2 s"), "'https://h/x?...', 2 s");
+  EXPECT_EQ(without_secrets("--file=s3://id:secret@bucket/key"), "--file=s3://bucket/key");
+  EXPECT_EQ(without_secrets("(http://u:sec/ret@h/)"), "(http://...)");
+  for (const char* const plain :
+       {"", " ", "tzmark: a: error TZE-ENV-001: cannot open: No such file\n", "http://h/x?...: error", "a://b c@d",
+        "http://h:80/a@b", "file://u:p@h", "://", "x://"}) {
+    const std::string expected = std::string(plain) == "http://h:80/a@b" ? "http://..." : plain;
+    EXPECT_EQ(without_secrets(plain), expected);
   }
 }
 

@@ -22,6 +22,7 @@
 #include "cli/tune/tune_summary.h"
 #include "harness/interruption.h"
 #include "harness/machine.h"
+#include "program/local_name.h"
 #include "tune/exports.h"
 #include "tzmark/error.h"
 
@@ -119,7 +120,8 @@ void add_tune(CLI::App& app, const std::vector<std::string>& command) {
   const CLI::AsNumberWithUnit to_seconds(std::map<std::string, std::uint64_t>{{"s", 1}, {"m", 60}, {"h", 3600}});
   tune->add_option("DIR", options->directory,
                    "Directory on the storage to tune; a temporary subdirectory is created and removed")
-      ->required();
+      ->required()
+      ->check(why_not_local);
   tune->add_option("--budget", options->budget_s, "Time for everything but the sustained phase, such as 30s or 10m")
       ->transform(to_seconds)
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{86'400}))
