@@ -28,14 +28,24 @@ class Meter {
   void check() const {
     if (cancelling_ != 0) throw Cancelled{};
   }
+  // The same for all meters, in threads that wait for a server and know no meter.
+  static void check_any() {
+    if (any_cancelling_ != 0) throw Cancelled{};
+  }
   std::uint64_t done() const { return done_; }
-  bool cancelling() const { return cancelling_ != 0; }
+  bool cancelling() const { return cancelling_ != 0 || any_cancelling_ != 0; }
 
   // Ends all calls that use this meter, as long as it exists.
   class Cancel {
    public:
-    explicit Cancel(Meter& meter) : meter_(meter) { ++meter_.cancelling_; }
-    ~Cancel() { --meter_.cancelling_; }
+    explicit Cancel(Meter& meter) : meter_(meter) {
+      ++meter_.cancelling_;
+      ++any_cancelling_;
+    }
+    ~Cancel() {
+      --any_cancelling_;
+      --meter_.cancelling_;
+    }
     Cancel(const Cancel&) = delete;
     Cancel& operator=(const Cancel&) = delete;
 
@@ -46,6 +56,7 @@ class Meter {
  private:
   std::atomic<std::uint64_t> done_ = 0;
   std::atomic<unsigned> cancelling_ = 0;
+  static inline std::atomic<unsigned> any_cancelling_ = 0;
 };
 
 // A call of run_blocking.
@@ -58,7 +69,7 @@ struct Blocking {
 
 // Runs the work without the interpreter's lock, and rethrows what it throws. Throws PythonError if a signal handler or
 // the callback raised an exception; the work has then ended, by Cancelled if it asks the meter. If another call on the
-// same meter ends early, the work may run twice.
+// same meter ends early, or any call while this one waits for a server, the work may run twice.
 void run_blocking(const Blocking& call, const std::function<void()>& work);
 
 }  // namespace tzmark::py

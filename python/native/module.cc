@@ -98,6 +98,7 @@ PyMODINIT_FUNC PyInit__tzmark() {
   using namespace tzmark::py;
   return guarded({}, [] {
     Ref module = own(PyModule_Create(&definition));
+    tzmark::set_wait_check(&Meter::check_any);
     add_buffer_type(module.get());
     add_reader_type(module.get());
     add_checkpointer_type(module.get());

@@ -14,6 +14,7 @@
 #include "file_mapping.h"
 #include "memory.h"
 #include "slices.h"
+#include "tzmark/io.h"
 #include "tzmark/model_file.h"
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
@@ -60,7 +61,8 @@ class OpenModel {
   // What a writer copies from.
   const TensorSource& source() const;
   TensorTable writable_table() const;
-  bool may_derive_keys() const { return has_passphrase_; }
+  // Whether a read of few bytes may take long: it derives a key, or waits for a server.
+  bool may_wait() const { return has_passphrase_ || is_url(file_name_); }
   Meter& meter() { return *meter_; }
   // Throws in a process forked after the model was opened, if its I/O path works in one process only.
   void require_same_process() const;

@@ -39,8 +39,8 @@ PyObject* method(PyObject* self, Body body) noexcept {
 // Runs work on the model. bytes: what it is expected to process.
 void run_on(OpenModel& model, std::uint64_t bytes, PyObject* progress, const std::function<void()>& work) {
   model.require_same_process();
-  run_blocking(
-      {.meter = model.meter(), .total_bytes = bytes, .progress = progress, .may_wait = model.may_derive_keys()}, work);
+  run_blocking({.meter = model.meter(), .total_bytes = bytes, .progress = progress, .may_wait = model.may_wait()},
+               work);
 }
 
 std::size_t tensor_of(const OpenModel& model, Py_ssize_t tensor) {
@@ -85,9 +85,9 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     options.read.data_file_name = data_file;
     options.read.threads = threads;
     options.mapped = mapped != 0;
-    // An index may be long, and a network file system slow; there is nothing to cancel, but signals are seen.
+    // An index may be long, and a network file system slow. Only a wait for a server can be cancelled.
     Meter meter;
-    run_blocking({.meter = meter, .total_bytes = 0}, [&] {
+    run_blocking({.meter = meter, .total_bytes = 0, .may_wait = is_url(options.file_name)}, [&] {
       ModelFile model = find_model(options);
       // Errors name the file in a directory.
       state->file_name = model.file_name;

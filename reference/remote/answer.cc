@@ -38,16 +38,17 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   return value;
 }
 
-// A value that may be sent back: printable, and of no more than some length.
-std::string kept_value(std::string_view value) {
+// A value that is printed, or nothing.
+std::string kept_value(std::string_view value) { return can_be_sent(value) ? std::string(value) : std::string(); }
+
+}  // namespace
+
+bool can_be_sent(std::string_view value) {
   const auto is_odd = [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e;
   };
-  if (value.size() > kValueBytesMax || std::ranges::any_of(value, is_odd)) return {};
-  return std::string(value);
+  return !value.empty() && value.size() <= kValueBytesMax && std::ranges::none_of(value, is_odd);
 }
-
-}  // namespace
 
 std::optional<ContentRange> parse_content_range(std::string_view value) {
   value = trimmed(value);
@@ -81,7 +82,8 @@ std::optional<std::chrono::seconds> parse_retry_after(std::string_view value, st
   const std::string text(value);
   const char* const end = ::strptime(text.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
   if (end == nullptr || *end != '\0') return std::nullopt;
-  return std::chrono::seconds(std::max<std::time_t>(::timegm(&date) - now, 0));
+  const auto left_s = static_cast<std::uint64_t>(std::max<std::time_t>(::timegm(&date) - now, 0));
+  return std::chrono::seconds(std::min(left_s, kSecondsMax));
 }
 
 bool is_strong(std::string_view etag) { return etag.size() >= 2 && etag.starts_with('"') && etag.ends_with('"'); }
@@ -100,6 +102,7 @@ bool Answer::add_line(std::string_view line) {
     status_ = status ? static_cast<int>(*status) : 0;
     return true;
   }
+  if (line.empty()) is_complete_ = true;
   const std::size_t colon = line.find(':');
   if (colon == line.npos) return true;
   const std::string name = lower_text(line.substr(0, colon));
@@ -112,9 +115,9 @@ bool Answer::add_line(std::string_view line) {
   } else if (name == "transfer-encoding") {
     is_chunked_ = lower_text(value).find("chunked") != std::string::npos;
   } else if (name == "etag") {
-    etag_ = kept_value(value);
+    etag_ = value;
   } else if (name == "last-modified") {
-    last_modified_ = kept_value(value);
+    last_modified_ = value;
   } else if (name == "retry-after") {
     retry_after_ = kept_value(value);
   } else if (name == "content-encoding") {

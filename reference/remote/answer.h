@@ -22,6 +22,8 @@ std::optional<ContentRange> parse_content_range(std::string_view value);
 // Parses the seconds or the date of Retry-After. A date in the past is 0. Returns nothing for any other text.
 std::optional<std::chrono::seconds> parse_retry_after(std::string_view value, std::time_t now);
 
+// Whether a value may be sent back: it is printable, and not too long.
+bool can_be_sent(std::string_view value);
 // Whether an ETag proves that two answers have the same bytes: it is not one that begins with W/.
 bool is_strong(std::string_view etag);
 
@@ -32,11 +34,14 @@ class Answer {
   bool add_line(std::string_view line);
 
   int status() const { return status_; }  // 0 before the first line
+  // Whether the empty line at the end of the header is there.
+  bool is_complete() const { return is_complete_; }
   const std::optional<ContentRange>& range() const { return range_; }
   const std::optional<std::uint64_t>& content_length() const { return content_length_; }
   // Whether the end of the body is marked, so that a body that was cut is not taken for a whole one.
   bool ends_marked() const { return status_at_least_2_ || is_chunked_ || content_length_.has_value(); }
-  const std::string& etag() const { return etag_; }  // empty if there is none
+  // Whatever the server sent, to be compared; empty if there is none.
+  const std::string& etag() const { return etag_; }
   const std::string& last_modified() const { return last_modified_; }
   const std::optional<std::string>& retry_after() const { return retry_after_; }
   // The encoding of the body, such as gzip; empty if its bytes are those of the file.
@@ -46,7 +51,7 @@ class Answer {
 
  private:
   int status_ = 0;
-  bool status_at_least_2_ = false, is_chunked_ = false;
+  bool status_at_least_2_ = false, is_chunked_ = false, is_complete_ = false;
   std::size_t header_bytes_ = 0;
   std::optional<ContentRange> range_;
   std::optional<std::uint64_t> content_length_;

@@ -42,8 +42,31 @@ TEST(RetryAfter, IsANumberOrADate) {
   EXPECT_EQ(parse_retry_after("99999999999999", kNow), seconds(1'000'000'000));
   EXPECT_EQ(parse_retry_after("Sun, 06 Nov 1994 08:50:37 GMT", kNow), seconds(60));
   EXPECT_EQ(parse_retry_after("Sun, 06 Nov 1994 08:00:00 GMT", kNow), seconds(0));
+  EXPECT_EQ(parse_retry_after("Fri, 31 Dec 9999 23:59:59 GMT", kNow), seconds(1'000'000'000));
   for (const char* const value : {"", "soon", "-1", "1.5", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 06 Nov 1994"}) {
     EXPECT_EQ(parse_retry_after(value, kNow), std::nullopt) << value;
+  }
+}
+
+TEST(Answer, IsCompleteAfterTheEmptyLine) {
+  Answer answer = answer_of({"HTTP/1.1 206 Partial Content", "ETag: \"abc\""});
+  EXPECT_FALSE(answer.is_complete());
+  EXPECT_TRUE(answer.add_line("\r\n"));
+  EXPECT_TRUE(answer.is_complete());
+  // The header of the next answer, after 100 Continue.
+  EXPECT_TRUE(answer.add_line("HTTP/1.1 200 OK\r\n"));
+  EXPECT_FALSE(answer.is_complete());
+}
+
+TEST(Answer, HasTheIdentityWhateverItsBytes) {
+  const std::string long_etag = "\"" + std::string(5000, 'x') + "\"";
+  for (const std::string& etag : {long_etag, std::string("\"\xE9\"")}) {
+    const Answer answer = answer_of({"HTTP/1.1 206 Partial Content", ("ETag: " + etag).c_str(), ""});
+    EXPECT_EQ(answer.etag(), etag);
+    EXPECT_TRUE(is_strong(answer.etag()));
+    EXPECT_FALSE(can_be_sent(answer.etag()));
+    EXPECT_EQ(difference({.bytes = 1, .etag = etag, .last_modified = ""}, answer), "");
+    EXPECT_NE(difference({.bytes = 1, .etag = etag + "x", .last_modified = ""}, answer), "");
   }
 }
 
@@ -75,9 +98,13 @@ TEST(Answer, SaysWhetherItsEndIsMarked) {
   EXPECT_TRUE(answer_of({"HTTP/2 200"}).ends_marked());
 }
 
-TEST(Answer, KeepsNothingThatMustNotBeSentBack) {
-  EXPECT_EQ(answer_of({"HTTP/1.1 200 OK", "ETag: \"a\x01\""}).etag(), "");
-  EXPECT_EQ(answer_of({"HTTP/1.1 200 OK", ("ETag: \"" + std::string(2000, 'x') + "\"").c_str()}).etag(), "");
+TEST(Answer, TellsWhatMustNotBeSentBack) {
+  EXPECT_TRUE(can_be_sent("\"a b\""));
+  for (const std::string& odd :
+       {std::string(), std::string("\"a\x01\""), std::string("a\r\nb"), std::string(2000, 'x')}) {
+    EXPECT_FALSE(can_be_sent(odd)) << odd;
+  }
+  EXPECT_EQ(answer_of({"HTTP/1.1 301 Moved", "x-amz-bucket-region: a\x01"}).bucket_region(), "");
 }
 
 TEST(Answer, HasABoundedHeader) {

@@ -6,13 +6,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
+#include <filesystem>
 #include <optional>
+#include <span>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
+#include "io/paths.h"
 #include "io/url.h"
 #include "tzmark/error.h"
+#include "tzmark/io.h"
 
 namespace tzmark {
 namespace {
@@ -36,16 +40,29 @@ std::optional<AwsSections> read_aws_file(const Environment& environment, const c
   const auto home = environment("HOME");
   if (!named && !home) return std::nullopt;
   const std::string name = named ? *named : *home + usual;
-  std::ifstream file(name, std::ios::binary);
-  if (!file) {
-    if (named) refuse_settings(fmt::format("cannot read {}, which {} names", name, variable));
-    return std::nullopt;
+  const auto problem = [&](const std::string& why) {
+    return named ? fmt::format("cannot read {}, which {} names: {}", name, variable, why)
+                 : fmt::format("cannot read {}: {}", name, why);
+  };
+  std::error_code absent;
+  if (!named && !std::filesystem::exists(name, absent) && !absent) return std::nullopt;
+  try {
+    const auto file = open_file(open_descriptor(name, OpenMode::kRead), name, OpenMode::kRead, "pwrite");
+    if (file->size() > kConfigBytesMax) {
+      refuse_settings(problem(fmt::format("it has more than {} bytes", kConfigBytesMax)));
+    }
+    std::string text(file->size(), '\0');
+    file->read_at(0, std::as_writable_bytes(std::span(text)));
+    return parse_aws_file(text);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kUsage) throw;
+    refuse_settings(problem(error.message()));
   }
-  std::string text(kConfigBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kConfigBytesMax) refuse_settings(fmt::format("{} has more than {} bytes", name, kConfigBytesMax));
-  return parse_aws_file(text);
+}
+
+// Whether the environment says who asks, so that no file of credentials is needed.
+bool knows_credentials(const Environment& environment) {
+  return environment("AWS_ACCESS_KEY_ID") && environment("AWS_SECRET_ACCESS_KEY");
 }
 
 const std::string* value_of(const AwsSections& sections, const std::string& section, const char* name) {
@@ -61,8 +78,10 @@ class AwsProfile {
   explicit AwsProfile(const Environment& environment)
       : named_(environment("AWS_PROFILE")),
         name_(named_.value_or("default")),
-        credentials_(
-            read_aws_file(environment, "AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials").value_or(AwsSections())),
+        credentials_(knows_credentials(environment)
+                         ? AwsSections()
+                         : read_aws_file(environment, "AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials")
+                               .value_or(AwsSections())),
         config_(read_aws_file(environment, "AWS_CONFIG_FILE", "/.aws/config").value_or(AwsSections())) {}
 
   const std::string* value(const char* name) const {

@@ -2,6 +2,7 @@
 #include "remote/s3.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "testing/caught.h"
 #include "testing/files/memory_file.h"
@@ -90,6 +91,20 @@ TEST_F(S3Settings, ComeFromFilesThen) {
   write_text(directory_ / "other", "[default]\naws_access_key_id = ID4\naws_secret_access_key = SECRET4\n");
   EXPECT_EQ(settings({{"AWS_SHARED_CREDENTIALS_FILE", directory_ / "other"}}).key_id, "ID4");
   EXPECT_EQ(error({{"TZMARK_S3_ADDRESSING", "odd"}}), ErrorCode::kUsage);
+}
+
+TEST_F(S3Settings, AreNoPipeAndNoDirectory) {
+  write_files();
+  ASSERT_EQ(::mkfifo((directory_ / "pipe").c_str(), 0600), 0);
+  for (const std::string& name : {directory_ / "pipe", directory_ / "home"}) {
+    EXPECT_EQ(error({{"AWS_SHARED_CREDENTIALS_FILE", name}}), ErrorCode::kUsage) << name;
+    EXPECT_EQ(error({{"AWS_CONFIG_FILE", name}}), ErrorCode::kUsage) << name;
+  }
+  // Those of the user as well, unless the environment makes them superfluous.
+  std::filesystem::remove(directory_ / "home/.aws/credentials");
+  ASSERT_EQ(::mkfifo((directory_ / "home/.aws/credentials").c_str(), 0600), 0);
+  EXPECT_EQ(error({}), ErrorCode::kUsage);
+  EXPECT_EQ(settings({{"AWS_ACCESS_KEY_ID", "ID"}, {"AWS_SECRET_ACCESS_KEY", "SECRET"}}).region, "eu-west-1");
 }
 
 TEST(AwsFile, TakesWhateverIsThere) {

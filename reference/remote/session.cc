@@ -17,7 +17,9 @@
 
 #include "bytes/requires.h"
 #include "bytes/utf8.h"
+#include "io/wait_check.h"
 #include "remote/curl.h"
+#include "remote/link_local.h"
 #include "tzmark/version.h"
 
 namespace tzmark {
@@ -30,11 +32,14 @@ constexpr std::size_t kDiscardedBytesMax = 64 << 10;
 constexpr std::size_t kErrorBodyBytesMax = 2 << 10;
 // Less than this within the time for a stall is a stall.
 constexpr std::uint64_t kStallBytes = 1 << 10;
+// A copy of a whole file that is slower than this, over the time of a deadline, ends there.
+constexpr std::uint64_t kLeastCopyBytesPerS = 64 << 10;
 // A thread that was busy elsewhere for so long has not stalled a transfer.
 constexpr milliseconds kBusyMin{500};
 // Of libcurl, per request. Those of all requests in flight fit into the L2 cache: loads from nginx on the same machine
 // reach 2.1 GB/s on two cores, and 1.5 GB/s with 512 KiB (the best of five each).
 constexpr long kBufferBytes = 128 << 10;
+constexpr const char* kLinkLocalRefused = "refused: the server redirects to a link-local address";
 // Limits are looked at so often.
 constexpr milliseconds kLookMax{250};
 
@@ -85,23 +90,18 @@ class SigpipeBlock {
   bool was_pending_ = false;
 };
 
-// Addresses where clouds hand out credentials. A redirect there asks for what no server of models has.
 bool is_link_local(const curl_sockaddr& address) {
   if (address.family == AF_INET) {
     sockaddr_in ip{};
     std::memcpy(&ip, &address.addr, sizeof(ip));
-    return (ntohl(ip.sin_addr.s_addr) >> 16) == 0xA9FE;  // 169.254.0.0/16
+    return is_link_local_address(ip.sin_addr);
   }
   if (address.family != AF_INET6) return false;
   // curl.h declares less than the room that an IPv6 address takes there.
   sockaddr_in6 ip{};
   const auto* const memory = reinterpret_cast<const unsigned char*>(&address) + offsetof(curl_sockaddr, addr);
   std::memcpy(&ip, memory, std::min<std::size_t>(sizeof(ip), address.addrlen));
-  const std::span<const unsigned char, 16> bytes(ip.sin6_addr.s6_addr);
-  constexpr std::array<unsigned char, 14> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 169, 254};
-  const bool is_metadata = bytes[0] == 0xFD && bytes[1] == 0x00 && bytes[2] == 0x0E && bytes[3] == 0xC2;
-  return (bytes[0] == 0xFE && (bytes[1] & 0xC0) == 0x80) || is_metadata ||
-         std::ranges::equal(bytes.first(kMapped.size()), kMapped);
+  return is_link_local_address(ip.sin6_addr);
 }
 
 bool is_repeatable(CURLcode code) {
@@ -125,13 +125,16 @@ bool is_repeatable(CURLcode code) {
   }
 }
 
-// What curl says of an error beyond its name. Only of errors before anything was sent: the text then names hosts and
-// certificates, and no more of the address.
-std::string detail(CURLcode code, const char* text) {
-  const bool is_early = code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_RESOLVE_HOST ||
-                        code == CURLE_COULDNT_CONNECT || code == CURLE_SSL_CONNECT_ERROR ||
-                        code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
-  return is_early && *text != '\0' ? printable(text) : curl().easy_strerror(code);
+// What curl says of an error beyond its name. Only texts that name hosts and certificates, and no more of an address:
+// that of a proxy, for example, may have a password.
+std::string detail(CURLcode code, std::string_view text) {
+  const bool is_of_tls =
+      code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
+  const bool is_plain = (code == CURLE_COULDNT_RESOLVE_HOST && text.starts_with("Could not resolve host: ")) ||
+                        (code == CURLE_COULDNT_CONNECT && text.starts_with("Failed to connect to "));
+  if ((is_of_tls || is_plain) && !text.empty()) return printable(text);
+  const std::string name = curl().easy_strerror(code);
+  return code == CURLE_COULDNT_CONNECT && text.find("roxy") != text.npos ? name + ": the proxy cannot be used" : name;
 }
 
 // The code in the XML of an error of S3: "NoSuchKey". Empty if there is none.
@@ -208,6 +211,7 @@ Transfer& Session::wait() {
   TZMARK_REQUIRES(in_flight_ > 0);
   for (;;) {
     if (Transfer* const transfer = poll()) return *transfer;
+    check_wait();
     const auto most = time_to_next(Clock::now());
     require_ok(curl().multi_poll(multi_, nullptr, 0, static_cast<int>(most.count()), nullptr));
   }
@@ -226,11 +230,12 @@ Transfer* Session::poll() {
 void Session::drive() {
   const SigpipeBlock block;
   auto now = Clock::now();
-  // While the thread was busy, nothing was received, and that is not the server's fault.
-  if (const auto busy = now - driven_at_; busy > kBusyMin) {
+  // While the thread was busy, nothing was received, and that is not the server's fault. What began since then has
+  // waited only from then on.
+  if (now - driven_at_ > kBusyMin) {
     for (const auto& slot : slots_) {
-      slot->mark += busy;
-      slot->deadline += busy;
+      slot->mark += std::max(now - std::max(driven_at_, slot->mark), Clock::duration::zero());
+      slot->deadline += now - std::max(driven_at_, slot->begin);
     }
   }
   for (const auto& slot : slots_) {
@@ -260,8 +265,11 @@ void Session::check_limits(Clock::time_point now) {
     if (slot.received + slot.discarded >= slot.mark_bytes + kStallBytes) {
       slot.mark_bytes = slot.received + slot.discarded;
       slot.mark = now;
-      // A copy of a whole file takes as long as it takes.
-      if (slot.body == Body::kCopy) slot.deadline = now + object_->settings.deadline;
+    }
+    // A copy of a whole file takes as long as it takes, but not for ever.
+    if (slot.body == Body::kCopy && slot.received >= slot.copied_bytes + least_copied_bytes()) {
+      slot.copied_bytes = slot.received;
+      slot.deadline = now + object_->settings.deadline;
     }
     if (now >= slot.deadline) {
       take_off(slot);
@@ -294,7 +302,7 @@ void Session::send(Slot& slot) {
   slot.answer = Answer();
   slot.body = Body::kUnknown;
   slot.file_bytes.reset();
-  slot.received = slot.discarded = slot.mark_bytes = 0;
+  slot.received = slot.discarded = slot.mark_bytes = slot.copied_bytes = 0;
   slot.error_body.clear();
   slot.bad_answer.clear();
   slot.text.front() = '\0';
@@ -358,8 +366,8 @@ void Session::set_options(Slot& slot) {
   if (slot.probe == nullptr) {
     const Identity& identity = object_->identity;
     if (is_strong(identity.etag)) {
-      add_field(slot, fmt::format("If-Match: {}", identity.etag));
-    } else if (!identity.last_modified.empty()) {
+      if (can_be_sent(identity.etag)) add_field(slot, fmt::format("If-Match: {}", identity.etag));
+    } else if (can_be_sent(identity.last_modified)) {
       add_field(slot, fmt::format("If-Unmodified-Since: {}", identity.last_modified));
     }
   }
@@ -407,7 +415,7 @@ std::size_t Session::on_body(char* data, std::size_t size, std::size_t count, vo
 curl_socket_t Session::on_socket(void* pointer, curlsocktype, curl_sockaddr* address) {
   Slot& slot = *static_cast<Slot*>(pointer);
   if (slot.target->origin != slot.session->object_->target.origin && is_link_local(*address)) {
-    slot.session->refuse(slot, ErrorCode::kReadFailed, "refused: the server redirects to a link-local address");
+    slot.session->refuse(slot, ErrorCode::kReadFailed, kLinkLocalRefused);
     return CURL_SOCKET_BAD;
   }
   return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
@@ -426,6 +434,7 @@ bool Session::take_body(Slot& slot, std::span<const std::byte> data) {
       std::memcpy(slot.transfer->memory.data + slot.done + slot.received, data.data(), data.size());
       break;
     case Body::kCopy:
+      require_copy_fits(slot, slot.received + data.size());
       slot.probe->copy->write_at(slot.received, data);
       break;
     default:
@@ -512,14 +521,31 @@ void Session::judge_whole(Slot& slot) {
     return refuse(slot, ErrorCode::kReadFailed,
                   "the server sends neither parts of the file nor its length, so a cut answer would look complete");
   }
+  if (answer.content_length()) require_copy_fits(slot, *answer.content_length());
   slot.probe->copy = slot.probe->make_copy();
   if (answer.content_length()) slot.probe->copy->reserve(*answer.content_length());
   slot.body = Body::kCopy;
 }
 
+std::uint64_t Session::least_copied_bytes() const {
+  return kLeastCopyBytesPerS * static_cast<std::uint64_t>(object_->settings.deadline.count()) / 1000;
+}
+
+// Throws what ends the transfer.
+void Session::require_copy_fits(const Slot& slot, std::uint64_t bytes) const {
+  const std::uint64_t bytes_max = object_->settings.copy_bytes_max;
+  if (bytes <= bytes_max) return;
+  throw error_of(slot, ErrorCode::kReadFailed,
+                 fmt::format("the server sends no parts of the file, and all of it has more than {} MiB; "
+                             "TZMARK_HTTP_COPY_MIB allows a larger copy",
+                             bytes_max >> 20));
+}
+
 void Session::end_request(Slot& slot, CURLcode code) {
   if (slot.state == State::kReady) return;
-  if (!slot.error && slot.bad_answer.empty() && slot.body == Body::kUnknown && slot.answer.status() != 0) {
+  // What a cut header says is not all that the server says.
+  const bool has_header = slot.answer.status() != 0 && slot.answer.is_complete();
+  if (!slot.error && slot.bad_answer.empty() && slot.body == Body::kUnknown && has_header) {
     try {
       judge(slot);
     } catch (...) {
@@ -538,7 +564,7 @@ void Session::end_request(Slot& slot, CURLcode code) {
     return retry(slot,
                  slot.received == 0 ? problem : fmt::format("{} after {} bytes of a body", problem, slot.received));
   }
-  if (slot.answer.status() == 0) return retry(slot, "no answer");
+  if (!has_header) return retry(slot, slot.answer.status() == 0 ? "no answer" : "the header of the answer was cut");
   if (slot.body == Body::kPart && slot.received < slot.wanted) {
     return retry(slot, fmt::format("the body ended after {} of {} bytes", slot.received, slot.wanted));
   }
@@ -604,7 +630,12 @@ void Session::follow(Slot& slot) {
                             scheme == "http" ? "http from https" : "an address that is neither http nor https"));
   }
   try {
-    slot.moved = Target(parse_url(location));
+    const Url url = parse_url(location);
+    // A proxy would connect to it, where no socket of this process is seen.
+    if (url.origin() != object_->target.origin && is_link_local_host(url.host)) {
+      return fail(slot, ErrorCode::kReadFailed, kLinkLocalRefused);
+    }
+    slot.moved = Target(url);
   } catch (const Error& error) {
     return fail(slot, ErrorCode::kReadFailed, fmt::format("{} to an {}", text, error.message()));
   }

@@ -41,7 +41,7 @@ class Session {
   // Starts a read, whose failure sets its error. probe: of the first request, which sets the object's identity; it may
   // fill less than the memory if the file is shorter.
   void start(Transfer& transfer, Probe* probe = nullptr);
-  // REQUIRES: in_flight() > 0.
+  // Throws what the check of io/wait_check.h throws. REQUIRES: in_flight() > 0.
   Transfer& wait();
   Transfer* poll();
   std::size_t in_flight() const { return in_flight_; }
@@ -76,7 +76,8 @@ class Session {
     std::optional<std::uint64_t> file_bytes;  // as an answer with a part says
     std::uint64_t received = 0, discarded = 0;
     std::string error_body;
-    Clock::time_point mark;  // since when too little has been received
+    std::uint64_t copied_bytes = 0;  // of a copy, when its deadline was set
+    Clock::time_point mark;          // since when too little has been received
     std::uint64_t mark_bytes = 0;
     std::exception_ptr error;  // ends the transfer
     std::string bad_answer;    // why the request is repeated
@@ -99,6 +100,8 @@ class Session {
   bool refuse_if_changed(Slot& slot);
   void judge_part(Slot& slot);
   void judge_whole(Slot& slot);
+  std::uint64_t least_copied_bytes() const;
+  void require_copy_fits(const Slot& slot, std::uint64_t bytes) const;
   void end_request(Slot& slot, CURLcode code);
   bool end_with_status(Slot& slot);
   void follow(Slot& slot);

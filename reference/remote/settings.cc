@@ -53,6 +53,9 @@ RemoteSettings remote_settings(const Environment& environment) {
   settings.stall_max = seconds_from("TZMARK_HTTP_STALL_S", settings.stall_max);
   settings.connect_max = std::min(settings.connect_max, settings.stall_max);
   settings.deadline = seconds_from("TZMARK_HTTP_DEADLINE_S", settings.deadline);
+  settings.copy_bytes_max =
+      number_from(environment, "TZMARK_HTTP_COPY_MIB", settings.copy_bytes_max >> 20, {1, std::uint64_t{1} << 30})
+      << 20;
   settings.ca_file = environment("SSL_CERT_FILE").value_or("");
   settings.ca_directory = environment("SSL_CERT_DIR").value_or("");
   return settings;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <random>
@@ -17,6 +18,8 @@ std::optional<std::string> process_environment(const char* name);
 struct RemoteSettings {
   // Requests in a row that bring no byte of a transfer; more of them end it.
   unsigned attempts_max = 5;
+  // Of a file whose server cannot send parts of it.
+  std::uint64_t copy_bytes_max = std::uint64_t{16} << 30;
   std::chrono::milliseconds first_pause{200};  // before the second request; doubles each time
   std::chrono::milliseconds pause_max{10'000};
   std::chrono::milliseconds stall_max{30'000};  // a request is repeated if less than 1 KiB comes in that time

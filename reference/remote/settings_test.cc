@@ -28,6 +28,7 @@ TEST(RemoteSettings, ComeFromTheEnvironment) {
                                                                {"TZMARK_HTTP_PAUSE_MS", "20000"},
                                                                {"TZMARK_HTTP_STALL_S", "3"},
                                                                {"TZMARK_HTTP_DEADLINE_S", "9"},
+                                                               {"TZMARK_HTTP_COPY_MIB", "3"},
                                                                {"SSL_CERT_FILE", "/certificates"}}));
   EXPECT_EQ(other.attempts_max, 2U);
   EXPECT_EQ(other.first_pause, seconds(20));
@@ -35,6 +36,8 @@ TEST(RemoteSettings, ComeFromTheEnvironment) {
   EXPECT_EQ(other.stall_max, seconds(3));
   EXPECT_EQ(other.connect_max, seconds(3));
   EXPECT_EQ(other.deadline, seconds(9));
+  EXPECT_EQ(usual.copy_bytes_max, std::uint64_t{16} << 30);
+  EXPECT_EQ(other.copy_bytes_max, std::uint64_t{3} << 20);
   EXPECT_EQ(other.ca_file, "/certificates");
   for (const char* const value : {"0", "101", "x", "5x", "-1", "99999999999999999999"}) {
     EXPECT_EQ(test::caught([&] {

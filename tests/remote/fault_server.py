@@ -44,6 +44,10 @@ class Answer:
     )
     pause_s: float = 0  # before the rest of the body
     chunked: bool = False
+    # The header ends in the middle, and so does the connection, without an error.
+    cut_header: bool = False
+    # The body never ends: chunks of 1 KiB, each after this pause.
+    endless_pause_s: float | None = None
 
 
 @dataclass
@@ -54,6 +58,7 @@ class Server:
     log: list[Logged] = field(default_factory=list)
     other_origin: str = ""  # a redirect to another host leads here
     seed: int = 0
+    switch: str = "plain"  # what the fault "switched" is now
     delay_s: float = 0
     counts: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -256,6 +261,34 @@ def large_header(answer: Answer, content: bytes, before: int, server: Server) ->
     return answer
 
 
+def cut_header(answer: Answer, content: bytes, before: int, server: Server) -> Answer:
+    answer.cut_header = True
+    return answer
+
+
+def endless(pause_s: float) -> Fault:
+    def fault(answer: Answer, content: bytes, before: int, server: Server) -> Answer:
+        return Answer(200, {}, b"", chunked=True, endless_pause_s=pause_s)
+
+    return fault
+
+
+def changing_etag(etag: str) -> Fault:
+    """Of two contents in turn, each with its own ETag."""
+
+    def fault(answer: Answer, content: bytes, before: int, server: Server) -> Answer:
+        answer.fields["ETag"] = f'"{etag}{min(before, 1)}"'
+        return answer
+
+    return fault
+
+
+def switched(
+    answer: Answer, content: bytes, before: int, server: Server
+) -> Answer | None:
+    return FAULTS[server.switch](answer, content, before, server)
+
+
 def redirect(to: Callable[[Server], str], code: int = 302) -> Fault:
     def fault(answer: Answer, content: bytes, before: int, server: Server) -> Answer:
         return Answer(code, {"Location": to(server)}, b"")
@@ -364,6 +397,14 @@ FAULTS: dict[str, Fault] = {
         lambda server: f"{server.other_origin}/plain/model"
     ),
     "redirect-nowhere": status(302),
+    "first-cut-header": at_first(2, cut_header),
+    "later-cut-header": later(1, at_first(3, cut_header)),
+    "endless-slow": endless(0.1),
+    "endless-fast": endless(0),
+    "changing-long-etag": changing_etag("x" * 3000),
+    "changing-odd-etag": changing_etag("\xe9"),
+    "retry-after-9999": status(503, Retry_After="Fri, 31 Dec 9999 23:59:59 GMT"),
+    "switched": switched,
     "random": random_fault(40),
 }
 
@@ -378,7 +419,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         server = self.server_state
-        _, fault, name = (self.path.partition("?")[0] + "/").split("/", 2)
+        # A request to a proxy names the host as well.
+        path = re.sub("^http://[^/]*", "", self.path.partition("?")[0])
+        _, fault, name = (path + "/").split("/", 2)
         name = urllib.parse.unquote(name.removesuffix("/"))
         with server.lock:
             before = server.counts.get(fault, 0)
@@ -399,7 +442,19 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.send(answer)
 
+    def send_endlessly(self, pause_s: float) -> None:
+        self.close_connection = True
+        try:
+            while not self.server_state.stopped.wait(pause_s):
+                self.wfile.write(b"400\r\n" + bytes(1024) + b"\r\n")
+        except OSError:
+            pass
+
     def send(self, answer: Answer) -> None:
+        if answer.cut_header:
+            self.wfile.write(b"HTTP/1.1 206 Partial Content\r\nServer: cut\r\n")
+            self.close_connection = True
+            return
         self.send_response_only(answer.status)
         no_length = answer.fields.pop("X-No-Length", None) is not None
         for name, value in answer.fields.items():
@@ -409,6 +464,8 @@ class Handler(BaseHTTPRequestHandler):
         elif not no_length and answer.status != 204:
             self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
+        if answer.endless_pause_s is not None:
+            return self.send_endlessly(answer.endless_pause_s)
         body = answer.body if answer.status != 204 else b""
         try:
             if answer.sent is not None:

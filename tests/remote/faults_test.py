@@ -80,6 +80,7 @@ class Faults(unittest.TestCase):
         for fault in [
             *passing,
             "later-first-stall",
+            "later-cut-header",
             "later-cut",
             "retry-after-odd",
             "cut",
@@ -99,6 +100,7 @@ class Faults(unittest.TestCase):
         self.assert_read("retry-after")
         self.assertGreaterEqual(time.monotonic() - began, 1)
         self.assert_error("retry-after-long", "after the deadline")
+        self.assert_error("retry-after-9999", "after the deadline")
 
     def test_statuses_that_do_not_pass(self) -> None:
         for fault in ("403", "404", "410", "204"):
@@ -144,6 +146,8 @@ class Faults(unittest.TestCase):
             "later-412": "HTTP 412",
             "later-416": "HTTP 416",
             "date-only-changed": "Last-Modified",
+            "changing-long-etag": "its ETag is another one",
+            "changing-odd-etag": "its ETag is another one",
         }.items():
             with self.subTest(fault):
                 text = self.assert_error(fault, words, "TZE-ENV-005")
@@ -178,6 +182,52 @@ class Faults(unittest.TestCase):
                 text = self.assert_read(fault)
                 self.assertIn("the server cannot send parts of a file", text)
                 self.assertEqual(text.count("\n"), 1)
+
+    def test_a_copy_has_an_end(self) -> None:
+        slow = self.dump("endless-slow", TZMARK_HTTP_DEADLINE_S="2")
+        self.assertEqual(slow.returncode, ENVIRONMENT, slow.stderr)
+        self.assertIn(b"not complete at its deadline", slow.stderr)
+        for fault in ("endless-fast", "whole"):
+            large = self.dump(fault, TZMARK_HTTP_COPY_MIB="2")
+            self.assertEqual(large.returncode, ENVIRONMENT, large.stderr)
+            self.assertIn(b"more than 2 MiB; TZMARK_HTTP_COPY_MIB", large.stderr)
+            self.assertEqual(large.stderr.count(b"\n"), 1)
+
+    def test_a_proxy_leads_to_no_link_local_address(self) -> None:
+        for host in (
+            "169.254.169.254",
+            "2852039166",
+            "[::ffff:a9fe:a9fe]",
+            "[64:ff9b::a9fe:a9fe]",
+            "metadata.google.internal",
+        ):
+            self.server.other_origin = f"http://{host}"
+            self.server.begin()
+            result = run(
+                "dump",
+                "http://models.example/redirect-other-host/model",
+                http_proxy=self.server.origin,
+            )
+            self.assertEqual(result.returncode, ENVIRONMENT, (host, result.stderr))
+            self.assertIn(b"link-local", result.stderr)
+            self.assertEqual(len(self.server.log), 1)
+        through = run(
+            "dump", "http://models.example/plain/model", http_proxy=self.server.origin
+        )
+        self.assertEqual(through.stdout, self.local, through.stderr)
+
+    def test_a_proxy_keeps_its_password(self) -> None:
+        for proxy in (
+            "http://user:hunter2/x@proxy.example:3128",
+            "http://user:hunter2@127.0.0.1:99999",
+            "http://user:hunter2#@127.0.0.1:9",
+            "ftp://user:hunter2@127.0.0.1:9",
+            "http://user:hunter2@127.0.0.1:9",
+            "http://user:hunter2@no-such-host.invalid:9",
+        ):
+            result = run("dump", "http://models.example/model", http_proxy=proxy)
+            self.assertEqual(result.returncode, ENVIRONMENT, (proxy, result.stderr))
+            self.assertNotIn(b"hunter2", result.stderr, proxy)
 
     def test_redirects(self) -> None:
         for fault in ("redirect", "redirect-301", "redirect-308"):
@@ -244,9 +294,21 @@ class Faults(unittest.TestCase):
             ["dump", "--io", url, url],
             ["conform", url],
             ["minimize", url],
+            ["tune", url],
+            ["bench", "remote", "--json", url, "http://h/"],
         ):
             result = run(*arguments)
             self.assertEqual(result.returncode, USAGE, (arguments, result.stderr))
+            self.assertNotIn(b"hunter2", result.stdout + result.stderr, arguments)
+        local = str(Path(self.directory.name) / "model.tensors")
+        for arguments in (
+            ["verify", "--key-file", url, local],
+            ["verify", "--profile", url, local],
+            ["convert", local, url],
+            ["bench", "--dir", self.directory.name, "--json", url],
+        ):
+            result = run(*arguments)
+            self.assertNotEqual(result.returncode, FINE, arguments)
             self.assertNotIn(b"hunter2", result.stdout + result.stderr, arguments)
         for url in (
             "http://user:hunter2@",

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 import threading
+import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 
 import fault_server
@@ -54,6 +57,42 @@ class Remote(unittest.TestCase):
                         model.get_slice("large")[7:9], self.tensors["large"][7:9]
                     )
                     self.check({tensor: model[tensor] for tensor in model})
+
+    def test_time_between_reads_does_not_count(self) -> None:
+        """A server that is silent after a pause is given up as soon as any other."""
+        os.environ["TZMARK_HTTP_ATTEMPTS"] = "2"
+        self.addCleanup(os.environ.pop, "TZMARK_HTTP_ATTEMPTS")
+        with tzmark.open(self.server.url("switched", "model.tensors")) as model:
+            self.assertEqual(model["t0"].shape, (200, 500))
+            time.sleep(6)
+            self.server.switch = "silent"
+            began = time.monotonic()
+            with self.assertRaisesRegex(OSError, "stalled"):
+                model["large"]
+            self.assertLess(time.monotonic() - began, 6)
+
+    def test_a_signal_ends_a_wait(self) -> None:
+        os.environ["TZMARK_HTTP_STALL_S"] = "15"
+        self.server.switch = "silent"
+
+        def waits(work: Callable[[], object]) -> None:
+            began = time.monotonic()
+            timer = threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,))
+            timer.start()
+            with self.assertRaises(KeyboardInterrupt):
+                work()
+            timer.join()
+            self.assertLess(time.monotonic() - began, 5)
+
+        url = self.server.url("switched", "model.tensors")
+        waits(lambda: tzmark.open(url))
+        self.server.switch = "plain"
+        with tzmark.open(url) as model:
+            self.server.switch = "silent"
+            waits(lambda: model["t5"])
+            waits(lambda: model["large"])
+            self.server.switch = "plain"
+            self.check({tensor: model[tensor] for tensor in model})
 
     def test_threads_share_a_file(self) -> None:
         for name in self.server.files:

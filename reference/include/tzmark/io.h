@@ -188,6 +188,11 @@ bool is_url(std::string_view file_name);
 // Returns the name for messages: a URL without its user information and its query, which may be secret.
 std::string display_name(std::string_view file_name);
 
+// Sets what every thread that waits for a server calls about four times a second, for programs that a person
+// interrupts; nullptr for nothing. What it throws ends the read. Thread-safe, as the function must be.
+using WaitCheck = void (*)();
+void set_wait_check(WaitCheck check);
+
 // file_name: of a file, or a URL, which can only be read. io_path: a path of the registry, or "auto" for the first one
 // available. There is no silent fallback: a named path is used, or the call fails.
 std::unique_ptr<File> open_file(const std::string& file_name, OpenMode mode, std::string_view io_path = "auto");
