@@ -15,6 +15,7 @@
 #include "cli/run_program.h"
 #include "harness/cgroup.h"
 #include "harness/interruption.h"
+#include "program/installation.h"
 #include "subjects/served.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
@@ -28,7 +29,7 @@ struct RemoteRun {
   std::vector<unsigned> queue_depths = {0}, threads = {0};  // 0: the default
   std::vector<std::string> verifications = {"none"};
   std::uint64_t scale_bytes = 0;
-  bool curl = false, no_raw = false;
+  bool curl = false, no_raw = false, peers = false;
   unsigned rounds = 7;
   std::uint64_t seed = 1;
   ResultOptions result = {};
@@ -47,6 +48,17 @@ std::vector<Measured> remote_subjects(const RemoteRun& given, const SharedFile& 
       }
       // How many threads curl has is its own affair: one.
       if (given.curl) add(served_curl(file, {.io = "auto", .block_bytes = block, .queue_depth = depth}));
+    }
+  }
+  if (given.peers) {
+    for (const std::string_view name : {std::string_view("tensorizer"), kPythonModule}) {
+      std::string why;
+      const auto peer = start_peer(name, installation_prefix(), Pages::kHuge, why);
+      if (!peer) add(missing_served_peer(file, name, why));
+      for (const std::string& verification : given.verifications) {
+        // Neither verifies CRC32 alone.
+        if (peer && verification != "crc32") add(served_peer(file, peer, verification != "none"));
+      }
     }
   }
   return all;
@@ -121,6 +133,7 @@ void add_remote(CLI::App& bench, const std::vector<std::string>& command) {
       ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 50));
   app.add_flag("--no-raw", given->no_raw, "Leave out the raw transfers");
   app.add_flag("--curl", given->curl, "Also measure curl --parallel, for the same ranges of http and https");
+  app.add_flag("--peers", given->peers, "Also measure tensorizer (scripts/peers installs it) and the Python module");
   app.add_option("--rounds", given->rounds, "Samples per subject; an interval needs 6 or more")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

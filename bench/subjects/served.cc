@@ -248,6 +248,8 @@ std::string curl_version() {
   return version;
 }
 
+bool is_s3(const std::string& url) { return url.starts_with("s3:") || url.starts_with("S3:"); }
+
 class ServedCurl final : public ServedSubject {
  public:
   ServedCurl(SharedFile file, const IoSettings& moving) : ServedSubject(std::move(file), moving) {
@@ -266,7 +268,7 @@ class ServedCurl final : public ServedSubject {
   void verify() override {
     constexpr unsigned kParallelMax = 300;  // more are an error of curl before 8.17
     const std::string& url = file_->url();
-    if (url.starts_with("s3:") || url.starts_with("S3:")) {
+    if (is_s3(url)) {
       throw Error(ErrorCode::kUnavailable, "curl is compared for http and https, without signatures");
     }
     if (moving_.queue_depth > kParallelMax) {
@@ -292,6 +294,62 @@ class ServedCurl final : public ServedSubject {
 
  private:
   std::string configuration_;
+};
+
+class ServedPeer final : public ServedSubject {
+ public:
+  ServedPeer(SharedFile file, std::shared_ptr<RunningPeer> peer, bool verify)
+      : ServedSubject(std::move(file), {}), peer_(std::move(peer)), verify_(verify) {
+    const nlohmann::json& hello = peer_->process.hello();
+    describe_peer(hello.at("peer").get<std::string>());
+    description_.peer = {{"name", hello.at("peer")}, {"version", hello.at("version")}, {"detail", hello.at("detail")}};
+    description_.verification = verify ? "both" : "none";
+  }
+  // Not installed, or it does not work.
+  ServedPeer(SharedFile file, std::string_view name, std::string why)
+      : ServedSubject(std::move(file), {}), verify_(false), why_(std::move(why)) {
+    describe_peer(std::string(name));
+    description_.peer = {{"name", name}, {"version", "unknown"}, {"detail", ""}};
+  }
+
+  void verify() override {
+    if (!why_.empty()) throw Error(ErrorCode::kUnavailable, why_);
+    if (!file_->why_not_read().empty()) throw Error(ErrorCode::kUnavailable, file_->why_not_read());
+    if (is_s3(file_->url())) throw Error(ErrorCode::kUnavailable, "other programs are compared for http and https");
+    static_cast<void>(run());
+    description_.verified_first = bytes_read_ == description_.bytes;
+    if (description_.verified_first) return;
+    throw Error(ErrorCode::kFileChanged,
+                fmt::format("the peer read {} bytes instead of {}", bytes_read_, description_.bytes));
+  }
+
+  Sample run() override {
+    touch_free_memory(description_.bytes);
+    const nlohmann::json answer = peer_->process.request({{"op", "read"}, {"file", file_->url()}, {"verify", verify_}});
+    Sample sample;
+    sample.elapsed_ns = answer.at("elapsed_ns");
+    sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
+    sample.user_elsewhere_ns = answer.at("user_ns").get<std::uint64_t>();
+    bytes_read_ = answer.value("bytes", std::uint64_t{0});
+    return sample;
+  }
+
+ private:
+  void describe_peer(const std::string& name) {
+    RunDescription& d = description_;
+    d.subject = "peer";
+    d.detail = name;
+    d.threads.reset();
+    d.target = Target::kHugePages;
+    d.bytes = file_->workload().data_bytes();
+    d.tensors = file_->workload().tensors.size();
+    d.layout = std::string(layout_name(file_->layout()));
+  }
+
+  const std::shared_ptr<RunningPeer> peer_;
+  const bool verify_;
+  const std::string why_;
+  std::uint64_t bytes_read_ = 0;
 };
 
 }  // namespace
@@ -405,6 +463,13 @@ std::unique_ptr<Subject> served_raw(SharedFile file, const IoSettings& moving, T
 }
 std::unique_ptr<Subject> served_curl(SharedFile file, const IoSettings& moving) {
   return std::make_unique<ServedCurl>(std::move(file), moving);
+}
+
+std::unique_ptr<Subject> served_peer(SharedFile file, std::shared_ptr<RunningPeer> peer, bool verify) {
+  return std::make_unique<ServedPeer>(std::move(file), std::move(peer), verify);
+}
+std::unique_ptr<Subject> missing_served_peer(SharedFile file, std::string_view name, std::string why) {
+  return std::make_unique<ServedPeer>(std::move(file), name, std::move(why));
 }
 
 }  // namespace tzmark::bench

@@ -11,7 +11,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "subjects/others.h"
 #include "subjects/ours.h"
 #include "subjects/subject.h"
 
@@ -61,6 +63,12 @@ std::unique_ptr<Subject> served_raw(SharedFile file, const IoSettings& moving, T
 // time is that of the process, less that of one which reads an empty file, since a start of curl is not the server's.
 // Signed requests are left out: TZE-AVL-001 for an s3 URL, and so are more than 300 at a time.
 std::unique_ptr<Subject> served_curl(SharedFile file, const IoSettings& moving);
+
+// Another program that opens the file by its URL and loads all of it: tensorizer, or tzmark's own module in Python.
+// Throws TZE-AVL-001 for an s3 URL, since each program has settings of its own for that.
+std::unique_ptr<Subject> served_peer(SharedFile file, std::shared_ptr<RunningPeer> peer, bool verify);
+// One that is not installed: its verification throws TZE-AVL-001 with the reason.
+std::unique_ptr<Subject> missing_served_peer(SharedFile file, std::string_view name, std::string why);
 
 // The configuration that curl reads from its standard input, where no other process sees the URL. Bytes of the URL that
 // end a line or a quotation are escaped.

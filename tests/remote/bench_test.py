@@ -15,8 +15,9 @@ from typing import Any
 
 import jsonschema
 
+import delay_proxy
 import fault_server
-from setting import FINE, ENVIRONMENT, UNAVAILABLE, USAGE, model, run
+from setting import FINE, ENVIRONMENT, UNAVAILABLE, USAGE, free_port, model, run
 
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 SCHEMA = json.loads((SOURCE / "reports/schema/bench.schema.json").read_text())
@@ -164,6 +165,22 @@ class Bench(unittest.TestCase):
         refused = run("bench", "--dir", self.server.url("plain", ""))
         self.assertEqual(refused.returncode, USAGE)
         self.assertIn(b"bench remote", refused.stderr)
+
+    def test_latencies_are_those_of_the_network(self) -> None:
+        round_trip_s = 0.05
+        port = free_port()
+        url = self.server.url("plain", "model.tensors")
+        to_port = int(url.split(":")[2].partition("/")[0])
+        with delay_proxy.running(port, to_port, round_trip_s):
+            far = url.replace(f":{to_port}/", f":{port}/")
+            done, document = self.bench(far, "--block", "256KiB")
+        self.assertEqual(done.returncode, FINE, done.stderr)
+        for result in document["results"]:
+            # The connection, the first request and the others that follow it.
+            for sample in result["samples"]:
+                self.assertGreater(sample["elapsed_ns"], 3e9 * round_trip_s)
+            if result["subject"] == "raw":
+                self.assertGreater(result["latency_ns"]["p50"], 1e9 * round_trip_s)
 
     def test_curl_reads_the_same_ranges(self) -> None:
         if shutil.which("curl") is None:
