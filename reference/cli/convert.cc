@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "cli/source.h"
 #include "program/standard_streams.h"
+#include "tzmark/upload.h"
 #include "tzmark/writer.h"
 
 namespace tzmark::cli {
@@ -122,6 +123,8 @@ struct ConvertOptions : InputOptions, OutputOptions {
   }
 };
 
+bool is_s3_url(std::string_view name) { return is_url(name) && (name.starts_with("s3") || name.starts_with("S3")); }
+
 void print_file(File& file) {
   for_each_piece(file.size(), 1 << 20, [&](std::uint64_t offset, std::span<std::byte> piece) {
     file.read_at(offset, piece);
@@ -129,8 +132,22 @@ void print_file(File& file) {
   });
 }
 
+// Writes to S3, by way of a temporary file: hashes stand in front of the data, and parts are sent only once.
+void write_object(const ConvertOptions& options, const WriteOptions& write_options, const InputSource& input) {
+  if (options.split) throw Error(ErrorCode::kUsage, "detached data takes two files, and a URL names one");
+  const auto file = temporary_file();
+  write_tensors(*file, input.table(), input, write_options);
+  upload(*file, options.output, {.may_replace = !options.no_clobber});
+}
+
 // Returns whether the names are durable.
 bool write_output(const ConvertOptions& options, WriteOptions write_options, const InputSource& input) {
+  if (is_url(options.output) && (options.writes_safetensors() || !is_s3_url(options.output))) {
+    throw Error(
+        ErrorCode::kUsage,
+        "of URLs, only s3://bucket/key can be written, as a .tensors file; otherwise, a file of this machine is "
+        "needed here");
+  }
   if (options.writes_safetensors()) {
     const SafetensorsWriteResult result =
         write_safetensors(options.output, input.table(), input, options.safetensors_options(write_options, input));
@@ -149,6 +166,10 @@ bool write_output(const ConvertOptions& options, WriteOptions write_options, con
     const auto file = temporary_file();
     write_tensors(*file, input.table(), input, write_options);
     print_file(*file);
+    return true;
+  }
+  if (is_url(options.output)) {
+    write_object(options, write_options, input);
     return true;
   }
   return write_file(options.output, input.table(), input, write_options).names_durable;
@@ -180,7 +201,9 @@ void add_convert(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "convert", "Write the tensors in another layout or as safetensors; encrypt, decrypt or re-key them");
   options->InputOptions::add_to(*command);
-  command->add_option("OUT", options->output, "File to write, as safetensors if its name ends so; - = standard output")
+  command
+      ->add_option("OUT", options->output,
+                   "File to write, as safetensors if its name ends so; - = standard output; s3://bucket/key = S3")
       ->required();
   command
       ->add_option("--layout", options->layout,

@@ -34,6 +34,7 @@ std::string Curl::start() {
   library.require(calls_.easy_cleanup, "curl_easy_cleanup");
   library.require(calls_.easy_setopt, "curl_easy_setopt");
   library.require(calls_.easy_getinfo, "curl_easy_getinfo");
+  library.require(calls_.easy_perform, "curl_easy_perform");
   library.require(calls_.easy_strerror, "curl_easy_strerror");
   library.require(calls_.multi_init, "curl_multi_init");
   library.require(calls_.multi_cleanup, "curl_multi_cleanup");

@@ -1,6 +1,7 @@
-// What remote_file.h declares, in builds without the header of libcurl.
+// What remote_file.h and upload.h declare, in builds without the header of libcurl.
 #include "remote/remote_file.h"
 #include "tzmark/error.h"
+#include "tzmark/upload.h"
 
 namespace tzmark {
 
@@ -11,5 +12,9 @@ std::unique_ptr<File> open_http(const std::string&, const MakeCopy&) {
   throw Error(ErrorCode::kUnavailable, why_no_requests());
 }
 std::unique_ptr<File> open_s3(const std::string& url, const MakeCopy& make_copy) { return open_http(url, make_copy); }
+
+UploadReport upload(File&, const std::string&, const UploadOptions&) {
+  throw Error(ErrorCode::kUnavailable, why_no_requests());
+}
 
 }  // namespace tzmark

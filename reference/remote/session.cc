@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <ctime>
@@ -18,9 +17,8 @@
 #include "bytes/requires.h"
 #include "bytes/utf8.h"
 #include "io/wait_check.h"
-#include "remote/curl.h"
+#include "remote/easy.h"
 #include "remote/link_local.h"
-#include "tzmark/version.h"
 
 namespace tzmark {
 namespace {
@@ -43,52 +41,9 @@ constexpr const char* kLinkLocalRefused = "refused: the server redirects to a li
 // Limits are looked at so often.
 constexpr milliseconds kLookMax{250};
 
-const CurlCalls& curl() { return Curl::instance().calls(); }
-
 void require_ok(CURLMcode code) {
   if (code != CURLM_OK) throw Error(ErrorCode::kReadFailed, fmt::format("libcurl: {}", curl().multi_strerror(code)));
 }
-
-template <typename Value>
-void set_option(CURL* easy, CURLoption option, Value value) {
-  const CURLcode code = curl().easy_setopt(easy, option, value);
-  if (code == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
-  if (code != CURLE_OK) {
-    throw Error(ErrorCode::kReadFailed,
-                fmt::format("libcurl refuses option {}: {}", static_cast<int>(option), curl().easy_strerror(code)));
-  }
-}
-
-template <typename Value>
-Value information(CURL* easy, CURLINFO which) {
-  Value value{};
-  curl().easy_getinfo(easy, which, &value);
-  return value;
-}
-
-// Keeps SIGPIPE from the process while TLS of early versions of libcurl writes to connections that have ended.
-class SigpipeBlock {
- public:
-  SigpipeBlock() {
-    sigset_t pending;
-    ::sigpending(&pending);
-    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
-    ::sigemptyset(&sigpipe_);
-    ::sigaddset(&sigpipe_, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
-  }
-  ~SigpipeBlock() {
-    constexpr timespec kNow{};
-    if (!was_pending_) ::sigtimedwait(&sigpipe_, nullptr, &kNow);
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SigpipeBlock(const SigpipeBlock&) = delete;
-  SigpipeBlock& operator=(const SigpipeBlock&) = delete;
-
- private:
-  sigset_t sigpipe_{}, before_{};
-  bool was_pending_ = false;
-};
 
 bool is_link_local(const curl_sockaddr& address) {
   if (address.family == AF_INET) {
@@ -102,53 +57,6 @@ bool is_link_local(const curl_sockaddr& address) {
   const auto* const memory = reinterpret_cast<const unsigned char*>(&address) + offsetof(curl_sockaddr, addr);
   std::memcpy(&ip, memory, std::min<std::size_t>(sizeof(ip), address.addrlen));
   return is_link_local_address(ip.sin6_addr);
-}
-
-bool is_repeatable(CURLcode code) {
-  switch (code) {
-    case CURLE_COULDNT_RESOLVE_PROXY:
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_OPERATION_TIMEDOUT:
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_GOT_NOTHING:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
-    case CURLE_WRITE_ERROR:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// What curl says of an error beyond its name. Only texts that name hosts and certificates, and no more of an address:
-// that of a proxy, for example, may have a password.
-std::string detail(CURLcode code, std::string_view text) {
-  const bool is_of_tls =
-      code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
-  const bool is_plain = (code == CURLE_COULDNT_RESOLVE_HOST && text.starts_with("Could not resolve host: ")) ||
-                        (code == CURLE_COULDNT_CONNECT && text.starts_with("Failed to connect to "));
-  if ((is_of_tls || is_plain) && !text.empty()) return printable(text);
-  const std::string name = curl().easy_strerror(code);
-  return code == CURLE_COULDNT_CONNECT && text.find("roxy") != text.npos ? name + ": the proxy cannot be used" : name;
-}
-
-// The code in the XML of an error of S3: "NoSuchKey". Empty if there is none.
-std::string s3_code(std::string_view body) {
-  constexpr std::string_view kBegin = "<Code>";
-  const std::size_t begin = body.find(kBegin);
-  if (begin == body.npos) return {};
-  const std::string_view rest = body.substr(begin + kBegin.size());
-  const std::string_view code = rest.substr(0, rest.find('<'));
-  const auto is_letter_or_digit = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
-  if (code.size() > 64 || !std::ranges::all_of(code, is_letter_or_digit)) return {};
-  return std::string(code);
 }
 
 }  // namespace
@@ -329,37 +237,16 @@ void Session::set_options(Slot& slot) {
   curl().easy_reset(easy);
   curl().slist_free_all(std::exchange(slot.fields, nullptr));
   const RemoteSettings& settings = object_->settings;
+  set_common_options(easy, settings, *slot.target, slot.text.data());
   set_option(easy, CURLOPT_PRIVATE, &slot);
-  set_option(easy, CURLOPT_ERRORBUFFER, slot.text.data());
   set_option(easy, CURLOPT_HEADERFUNCTION, &Session::on_header);
   set_option(easy, CURLOPT_HEADERDATA, &slot);
   set_option(easy, CURLOPT_WRITEFUNCTION, &Session::on_body);
   set_option(easy, CURLOPT_WRITEDATA, &slot);
   set_option(easy, CURLOPT_OPENSOCKETFUNCTION, &Session::on_socket);
   set_option(easy, CURLOPT_OPENSOCKETDATA, &slot);
-  set_option(easy, CURLOPT_URL, slot.target->address.c_str());
-  set_option(easy, CURLOPT_PATH_AS_IS, 1L);
-  if (curl().easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK) {
-    // Before 7.85: CURLOPT_PROTOCOLS, which later headers mark as deprecated.
-    set_option(easy, static_cast<CURLoption>(181), static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-  }
-  set_option(easy, CURLOPT_FOLLOWLOCATION, 0L);
-  set_option(easy, CURLOPT_NOSIGNAL, 1L);
-  set_option(easy, CURLOPT_NOPROGRESS, 1L);
-  set_option(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  set_option(easy, CURLOPT_TCP_KEEPALIVE, 1L);
   // Refused where a handle has its buffer already, which then is as large.
   curl().easy_setopt(easy, CURLOPT_BUFFERSIZE, kBufferBytes);
-  set_option(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(settings.connect_max.count()));
-  if (!settings.ca_file.empty()) set_option(easy, CURLOPT_CAINFO, settings.ca_file.c_str());
-  if (!settings.ca_directory.empty()) set_option(easy, CURLOPT_CAPATH, settings.ca_directory.c_str());
-  if (slot.target->origin.starts_with("https:")) {
-    // A library without HTTP/2 refuses it, and uses HTTP/1.1.
-    curl().easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS);
-    set_option(easy, CURLOPT_PIPEWAIT, 1L);
-  }
-  const std::string user_agent = fmt::format("tzmark/{}", version());
-  set_option(easy, CURLOPT_USERAGENT, user_agent.c_str());
   const std::uint64_t begin = slot.transfer->offset + slot.done;
   const std::string range = fmt::format("{}-{}", begin, begin + slot.wanted - 1);
   set_option(easy, CURLOPT_RANGE, range.c_str());
@@ -376,15 +263,10 @@ void Session::set_options(Slot& slot) {
 }
 
 void Session::set_access(Slot& slot) {
-  const Access& access = object_->access;
-  if (access.kind == Access::Kind::kNone) return;
-  set_option(slot.easy, CURLOPT_USERNAME, access.user.c_str());
-  set_option(slot.easy, CURLOPT_PASSWORD, access.password.c_str());
-  if (access.kind == Access::Kind::kBasic) return set_option(slot.easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-  set_option(slot.easy, CURLOPT_AWS_SIGV4, access.signature.c_str());
+  for (const std::string& field : set_access_options(slot.easy, object_->access)) add_field(slot, field);
+  if (object_->access.kind != Access::Kind::kAws) return;
   // The SHA-256 of no body, which early versions do not send.
   add_field(slot, "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  if (!access.session_token.empty()) add_field(slot, "x-amz-security-token: " + access.session_token);
 }
 
 void Session::add_field(Slot& slot, const std::string& field) {
@@ -559,7 +441,7 @@ void Session::end_request(Slot& slot, CURLcode code) {
     return refuse_status(slot);
   }
   if (code != CURLE_OK) {
-    const std::string problem = detail(code, slot.text.data());
+    const std::string problem = curl_problem(code, slot.text.data());
     if (!is_repeatable(code)) return fail(slot, ErrorCode::kReadFailed, problem);
     return retry(slot,
                  slot.received == 0 ? problem : fmt::format("{} after {} bytes of a body", problem, slot.received));

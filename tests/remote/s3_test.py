@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import re
 import shutil
 import subprocess
 import tempfile
 import unittest
-import urllib.parse
 from pathlib import Path
 
 import fault_server
 import setting
+import signature
 from setting import ENVIRONMENT, FINE, USAGE, model, run
 
 KEY_ID = "ASIAEXAMPLEKEY"
@@ -29,50 +26,6 @@ KEYS = (
     "a//b",
     "-._~",
 )
-
-
-def sign(secret: str, logged: fault_server.Logged) -> str:
-    """The signature of a request, by the description of AWS: signature version 4 of a request without a body."""
-    header = {
-        name.lower(): " ".join(value.split()) for name, value in logged.header.items()
-    }
-    match = re.fullmatch(
-        r"AWS4-HMAC-SHA256 Credential=([^,]*), ?SignedHeaders=([^,]*), ?Signature=([0-9a-f]{64})",
-        header["authorization"],
-    )
-    assert match, header["authorization"]
-    signed = match[2].split(";")
-    assert signed == sorted(signed) and {
-        "host",
-        "x-amz-date",
-        "x-amz-content-sha256",
-    } <= set(signed), signed
-    key_id, date, region, service, end = match[1].split("/")
-    assert (key_id, service, end) == (KEY_ID, "s3", "aws4_request"), match[1]
-    path, _, query = logged.path.partition("?")
-    assert not query
-    assert path == urllib.parse.quote(
-        urllib.parse.unquote(path), safe="-._~/"
-    ), "a path as S3 encodes it"
-    lines = [f"{name}:{header[name]}\n" for name in signed]
-    canonical = "\n".join(
-        [
-            "GET",
-            path,
-            "",
-            "".join(lines),
-            ";".join(signed),
-            header["x-amz-content-sha256"],
-        ]
-    )
-    scope = f"{date}/{region}/s3/aws4_request"
-    text = f"AWS4-HMAC-SHA256\n{header['x-amz-date']}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-    key = ("AWS4" + secret).encode()
-    for part in (date, region, "s3", "aws4_request", text):
-        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    assert header["x-amz-content-sha256"] == hashlib.sha256(b"").hexdigest()
-    assert hmac.compare_digest(key.hex(), match[3]), (canonical, header)
-    return region
 
 
 class S3(unittest.TestCase):
@@ -109,7 +62,9 @@ class S3(unittest.TestCase):
                     )
                     self.assertGreater(len(self.server.log), 1)
                     for logged in self.server.log:
-                        region = sign(SECRET_KEY, logged)
+                        region = signature.check(
+                            "GET", logged.path, logged.header, b"", KEY_ID, SECRET_KEY
+                        )
                         self.assertEqual(
                             region, environment.get("AWS_REGION", "us-east-1")
                         )
@@ -127,13 +82,14 @@ class S3(unittest.TestCase):
     def test_signatures_tell_a_wrong_key(self) -> None:
         self.read("model")
         with self.assertRaises(AssertionError):
-            sign("another", self.server.log[0])
+            logged = self.server.log[0]
+            signature.check("GET", logged.path, logged.header, b"", KEY_ID, "another")
 
     def test_retries_are_signed(self) -> None:
         result = self.read("model", bucket="first-503")
         self.assertEqual(result.returncode, FINE, result.stderr)
         for logged in self.server.log:
-            sign(SECRET_KEY, logged)
+            signature.check("GET", logged.path, logged.header, b"", KEY_ID, SECRET_KEY)
 
     def test_anonymous(self) -> None:
         for environment in (
@@ -178,7 +134,13 @@ class S3(unittest.TestCase):
             )
             self.assertEqual(result.returncode, FINE, result.stderr)
             self.assertEqual(
-                {sign(SECRET_KEY, logged) for logged in self.server.log}, {"eu-north-1"}
+                {
+                    signature.check(
+                        "GET", logged.path, logged.header, b"", KEY_ID, SECRET_KEY
+                    )
+                    for logged in self.server.log
+                },
+                {"eu-north-1"},
             )
 
     def test_secrets_do_not_appear(self) -> None:

@@ -152,6 +152,27 @@ def test_nginx_tls(scratch: Path) -> None:
         assert b"certificate" in untrusted.stderr, untrusted.stderr
 
 
+def check_writing(root: Path, scratch: Path, access: dict[str, str]) -> None:
+    """At once and in parts, in place of an older object too."""
+    for tensor_bytes in (50_000, 9 << 20, 10 << 20):
+        source, local = scratch / "written.safetensors", scratch / "written.tensors"
+        source.write_bytes(setting.model(5, tensor_bytes))
+        for output in (str(local), "s3://bucket/new/a b.tensors"):
+            done = setting.run("convert", str(source), output, **access)
+            assert (done.returncode, done.stderr) == (setting.FINE, b""), done.stderr
+        assert (root / "new/a b.tensors").read_bytes() == local.read_bytes()
+        read = setting.run("verify", "s3://bucket/new/a b.tensors", **access)
+        assert read.returncode == setting.FINE, read.stderr
+    refused = setting.run(
+        "convert",
+        str(source),
+        "s3://bucket/new/a b.tensors",
+        **(access | {"AWS_SECRET_ACCESS_KEY": "another-secret"}),
+    )
+    assert refused.returncode == setting.ENVIRONMENT, refused.stderr
+    assert b"HTTP 403" in refused.stderr, refused.stderr
+
+
 def test_rclone(scratch: Path) -> None:
     root = scratch / "root" / "bucket"
     root.mkdir(parents=True)
@@ -177,6 +198,7 @@ def test_rclone(scratch: Path) -> None:
             assert (
                 b"HTTP 40" in refused.stderr and b"secret" not in refused.stderr.lower()
             ), refused.stderr
+        check_writing(root, scratch, access)
         absent = setting.run("dump", "s3://bucket/absent", **access)
         assert (
             absent.returncode == setting.ENVIRONMENT and b"HTTP 404" in absent.stderr

@@ -193,8 +193,6 @@ def serving_s3(
         f"127.0.0.1:{port}",
         "--config",
         str(scratch / "rclone.conf"),
-        "--dir-cache-time",
-        "0s",
     ]
     with started(
         [*command, str(root)],

@@ -1,0 +1,82 @@
+// What all requests by libcurl have in common: their options, and what its errors mean.
+//
+// Thread-safe, each handle by one thread at a time. REQUIRES: Curl::instance() is available.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <csignal>
+#include <ctime>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "remote/curl.h"
+#include "remote/object.h"
+#include "remote/settings.h"
+#include "tzmark/error.h"
+
+namespace tzmark {
+
+inline const CurlCalls& curl() { return Curl::instance().calls(); }
+
+std::string refused_option(CURLoption option, CURLcode code);
+
+// Sets an option of a handle. Throws TZE-ENV-002.
+template <typename Value>
+void set_option(CURL* easy, CURLoption option, Value value) {
+  const CURLcode code = curl().easy_setopt(easy, option, value);
+  if (code == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
+  if (code != CURLE_OK) {
+    throw Error(ErrorCode::kReadFailed, refused_option(option, code));
+  }
+}
+
+template <typename Value>
+Value information(CURL* easy, CURLINFO which) {
+  Value value{};
+  curl().easy_getinfo(easy, which, &value);
+  return value;
+}
+
+// Keeps SIGPIPE from the process while TLS of early versions of libcurl writes to connections that have ended.
+class SigpipeBlock {
+ public:
+  SigpipeBlock() {
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::sigemptyset(&sigpipe_);
+    ::sigaddset(&sigpipe_, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
+  }
+  ~SigpipeBlock() {
+    constexpr timespec kNow{};
+    if (!was_pending_) ::sigtimedwait(&sigpipe_, nullptr, &kNow);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SigpipeBlock(const SigpipeBlock&) = delete;
+  SigpipeBlock& operator=(const SigpipeBlock&) = delete;
+
+ private:
+  sigset_t sigpipe_{}, before_{};
+  bool was_pending_ = false;
+};
+
+// Whether a later request may succeed.
+bool is_repeatable(CURLcode code);
+
+// What curl says of an error; text: that of CURLOPT_ERRORBUFFER.
+std::string curl_problem(CURLcode code, std::string_view text);
+
+// The code in the XML of an error of S3: "NoSuchKey". Empty if there is none.
+std::string s3_code(std::string_view body);
+
+// Address, protocols, time limits and certificates. target and error_text must outlive the handle's requests.
+void set_common_options(CURL* easy, const RemoteSettings& settings, const Target& target, char* error_text);
+
+// Sets who asks, and returns the header fields that belong to it. Of AWS, x-amz-content-sha256 has to be added.
+std::vector<std::string> set_access_options(CURL* easy, const Access& access);
+
+}  // namespace tzmark

@@ -1,0 +1,217 @@
+"""An S3 server that takes objects, in memory, with faults: what is asked of it is checked as S3 would.
+
+A fault is a kind that a number of requests for one operation meet: "put", "create", "part", "complete", "abort" or
+"head". Objects appear when an upload is complete, never in part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import signature
+
+PART_BYTES_MIN = 5 << 20
+
+
+@dataclass
+class Fault:
+    kind: str  # a status, or "cut", "silent", "lost" (done, and then cut), or "late" (status 200 with an error in it)
+    times: int = 1
+
+
+@dataclass
+class Store:
+    key_id: str
+    secret_key: str
+    objects: dict[str, bytes] = field(default_factory=dict)
+    uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    faults: dict[str, Fault] = field(default_factory=dict)
+    log: list[tuple[str, str]] = field(default_factory=list)  # operation and path
+    problems: list[str] = field(default_factory=list)
+    fields: list[dict[str, str]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    arrived: threading.Event = field(default_factory=threading.Event)  # a part has
+    stopped: threading.Event = field(default_factory=threading.Event)
+    origin: str = ""
+
+    def count(self, operation: str) -> int:
+        return sum(1 for found, _ in self.log if found == operation)
+
+    def fault(self, operation: str) -> str | None:
+        with self.lock:
+            fault = self.faults.get(operation)
+            if fault is None or fault.times == 0:
+                return None
+            fault.times -= 1
+            return fault.kind
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+    store: Store
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def operation(self, query: dict[str, list[str]]) -> str:
+        if self.command == "HEAD":
+            return "head"
+        if self.command == "POST":
+            return "create" if "uploads" in query else "complete"
+        if self.command == "DELETE":
+            return "abort"
+        return "part" if "partNumber" in query else "put"
+
+    def answer(self) -> None:
+        store = self.store
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length)
+        if len(body) < length:  # the sender is gone
+            self.close_connection = True
+            return
+        path, _, query_text = self.path.partition("?")
+        query = urllib.parse.parse_qs(query_text, keep_blank_values=True)
+        operation = self.operation(query)
+        with store.lock:
+            store.log.append((operation, path))
+            store.fields.append(dict(self.headers.items()))
+            try:
+                signature.check(
+                    self.command,
+                    self.path,
+                    dict(self.headers.items()),
+                    body,
+                    store.key_id,
+                    store.secret_key,
+                )
+            except (AssertionError, KeyError) as error:
+                store.problems.append(f"{operation}: {error!r}")
+        kind = store.fault(operation)
+        if kind == "cut":
+            return self.cut()
+        if kind == "silent":
+            store.stopped.wait(20)
+            return self.cut()
+        if kind == "late":
+            return self.reply(200, b"<Error><Code>InternalError</Code></Error>")
+        if kind not in (None, "lost"):
+            return self.reply(int(kind or 500), b"<Error><Code>SlowDown</Code></Error>")
+        name = urllib.parse.unquote(path).lstrip("/")
+        with store.lock:
+            answer = self.done(operation, name, query, body)
+        if kind == "lost":
+            return self.cut()
+        self.reply(*answer)
+
+    do_PUT = do_POST = do_DELETE = do_HEAD = answer
+
+    def done(
+        self, operation: str, name: str, query: dict[str, list[str]], body: bytes
+    ) -> tuple[int, bytes, dict[str, str]]:
+        store = self.store
+        must_be_new = self.headers.get("If-None-Match") == "*"
+        if operation == "head":
+            content = store.objects.get(name)
+            if content is None:
+                return 404, b"", {}
+            return 200, content, {"ETag": store_etag(content)}
+        if operation == "put":
+            if must_be_new and name in store.objects:
+                return 412, b"<Error><Code>PreconditionFailed</Code></Error>", {}
+            store.objects[name] = body
+            return 200, b"", {"ETag": etag_of(body)}
+        if operation == "create":
+            upload = f"id &{len(store.uploads)}/+="
+            store.uploads[upload] = {}
+            escaped = upload.replace("&", "&amp;")
+            return 200, f"<R><UploadId>{escaped}</UploadId></R>".encode(), {}
+        upload = query["uploadId"][0]
+        if upload not in store.uploads:
+            return 404, b"<Error><Code>NoSuchUpload</Code></Error>", {}
+        if operation == "abort":
+            del store.uploads[upload]
+            return 204, b"", {}
+        if operation == "part":
+            store.uploads[upload][int(query["partNumber"][0])] = body
+            store.arrived.set()
+            return 200, b"", {"ETag": etag_of(body)}
+        return self.complete(name, upload, body, must_be_new)
+
+    def complete(
+        self, name: str, upload: str, body: bytes, must_be_new: bool
+    ) -> tuple[int, bytes, dict[str, str]]:
+        store = self.store
+        if must_be_new and name in store.objects:
+            return 412, b"<Error><Code>PreconditionFailed</Code></Error>", {}
+        listed = re.findall(
+            "<Part><PartNumber>([0-9]+)</PartNumber><ETag>([^<]*)</ETag></Part>",
+            body.decode(),
+        )
+        parts = store.uploads[upload]
+        numbers = [int(number) for number, _ in listed]
+        etags = [etag.replace("&quot;", '"') for _, etag in listed]
+        if numbers != sorted(parts) or etags != [etag_of(parts[n]) for n in numbers]:
+            return 400, b"<Error><Code>InvalidPart</Code></Error>", {}
+        if any(len(parts[number]) < PART_BYTES_MIN for number in numbers[:-1]):
+            return 400, b"<Error><Code>EntityTooSmall</Code></Error>", {}
+        store.objects[name] = b"".join(parts[number] for number in numbers)
+        MULTIPART[store.objects[name]] = len(numbers)
+        del store.uploads[upload]
+        return 200, b"<CompleteMultipartUploadResult/>", {}
+
+    def reply(
+        self, status: int, body: bytes, fields: dict[str, str] | None = None
+    ) -> None:
+        self.send_response_only(status)
+        for name, value in (fields or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def cut(self) -> None:
+        self.close_connection = True
+        self.connection.close()
+
+
+# How many parts an object was sent in; one that was sent at once has none.
+MULTIPART: dict[bytes, int] = {}
+
+
+def etag_of(body: bytes) -> str:
+    return '"' + hashlib.md5(body).hexdigest() + '"'
+
+
+def store_etag(content: bytes) -> str:
+    parts = MULTIPART.get(content)
+    return etag_of(content) if parts is None else f'{etag_of(content)[:-1]}-{parts}"'
+
+
+@contextmanager
+def running(key_id: str, secret_key: str) -> Iterator[Store]:
+    store = Store(key_id, secret_key)
+
+    class Bound(Handler):
+        pass
+
+    Bound.store = store
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
+    server.daemon_threads = True
+    store.origin = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield store
+    finally:
+        store.stopped.set()
+        server.shutdown()
+        server.server_close()
