@@ -64,7 +64,7 @@ const std::vector<ShardedSubject>& sharded_subjects() {
       if (item.layout != format.sharded_layout) continue;
       ShardedSubject subject{
           item.id, item.verdict == Verdict::kValid, {text_of(read_case_file(manifest, item)), {}}, {}};
-      for (const Shard& shard : read_shards(manifest, item)) subject.model.shards[shard.name] = text_of(shard.content);
+      for (const Shard& shard : read_shards(manifest, item)) subject.model.shards[shard.name] = text_of(*shard.content);
       if (subject.is_valid) subject.document = described(subject.model).document;
       subjects.push_back(std::move(subject));
     }

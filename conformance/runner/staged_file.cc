@@ -55,7 +55,7 @@ StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suff
   for (const Shard& shard : shards_) {
     const std::filesystem::path name = (path_ / shard.name).lexically_normal();
     std::filesystem::create_directories(name.parent_path());
-    write_file(name, model::text_of(shard.content));
+    write_file(name, model::text_of(*shard.content));
   }
   path_ /= neutral_name(suffix);
   write_file(path_, model::text_of(content));
@@ -73,7 +73,7 @@ StagedFile::~StagedFile() {
 
 bool StagedFile::shards_hold() const {
   return std::ranges::all_of(shards_, [&](const Shard& shard) {
-    return holds((path_.parent_path() / shard.name).lexically_normal(), shard.content);
+    return holds((path_.parent_path() / shard.name).lexically_normal(), *shard.content);
   });
 }
 
