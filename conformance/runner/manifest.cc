@@ -110,6 +110,11 @@ Case parse_case(const Json& entry, Operation operation) {
   item.sha256 = entry.at("sha256").get<std::string>();
   item.size_bytes = entry.at("size_bytes").get<std::uint64_t>();
   if (const auto shards = entry.find("shards"); shards != entry.end()) item.shards = parse_shards(*shards);
+  item.directory_placeholder = optional_field<std::string>(entry, "directory_placeholder").value_or("");
+  // As it is in the corpus, the file names an absolute path too, and so has the same verdict.
+  if (!item.directory_placeholder.empty() && !item.directory_placeholder.starts_with('/')) {
+    throw EnvironmentError("directory_placeholder is no absolute path");
+  }
   item.layout = entry.at("layout").get<std::string>();
   item.features = entry.at("features").get<std::vector<std::string>>();
   item.verdict = parse_verdict(entry.at("verdict").get<std::string>());

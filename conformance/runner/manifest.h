@@ -70,7 +70,9 @@ struct Case {
   std::string sha256;
   std::uint64_t size_bytes = 0;
   std::vector<ShardPath> shards;  // of an index of shards
-  std::string layout;             // of the file, or that the writer must choose
+  // Text that stands in the file for the absolute path of the directory that it is staged in; empty: none.
+  std::string directory_placeholder;
+  std::string layout;  // of the file, or that the writer must choose
   std::vector<std::string> features;
   Verdict verdict = Verdict::kValid;
   std::string tier;

@@ -155,6 +155,8 @@ TEST(Manifest, RefusesWhatItCannotUse) {
       {"valid without expectation", [](TestCorpus&, Json& entry) { entry.erase("expected"); }, "without 'expected'"},
       {"expectation without digest", [](TestCorpus&, Json& entry) { entry.erase("expected_sha256"); },
        "'expected' without 'expected_sha256'"},
+      {"relative placeholder", [](TestCorpus&, Json& entry) { entry["directory_placeholder"] = "here"; },
+       "directory_placeholder is no absolute path"},
       {"no time", [](TestCorpus&, Json& entry) { entry["limits"]["seconds"] = 0; }, "limits.seconds"},
       {"same id",
        [](TestCorpus& corpus, Json&) {
