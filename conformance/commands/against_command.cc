@@ -13,6 +13,7 @@
 #include "mutation/compare.h"
 #include "mutation/findings.h"
 #include "mutation/mutation_run.h"
+#include "program/local_name.h"
 #include "runner/command_line.h"
 #include "runner/console.h"
 #include "runner/errors.h"
@@ -178,7 +179,8 @@ void add_against_options(CLI::App& app, AgainstArguments& arguments) {
   app.add_flag("--compare-rules", arguments.compare_rules,
                "count a difference where rejections cite different rules, too");
   app.add_option("--findings", arguments.findings, "write one minimized case per difference into this new directory")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(why_not_local);
   app.add_option("--minimize-time", arguments.minimize_seconds,
                  "time limit for minimizing the file of each difference (default: 60)")
       ->type_name("SECONDS")

@@ -138,6 +138,9 @@ int run_annotate(const AnnotateArguments& arguments, const fs::path&, const std:
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     if (::signal(number, SIG_DFL) == SIG_IGN) ::signal(number, SIG_IGN);
   }
+  if (is_index_name(arguments.file)) {
+    throw UsageError(fmt::format("{}: an index of shards is JSON: name one of its shards", arguments.file));
+  }
   const model::Bytes file = map_file(arguments.file);
   const bool detached = has_detached_data(file);
   const std::set<std::string> without =

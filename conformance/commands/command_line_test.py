@@ -70,6 +70,25 @@ class CommandLineTest(unittest.TestCase):
             )
             self.assertEqual(through_tzmark.stdout, run.stdout)
 
+    def test_options_for_local_files_take_no_url(self) -> None:
+        url = "https://user:password@host.example/file"
+        conforms = ("--corpus", "--json", "--html", "--junit", "--keep", "--known")
+        conforms += ("--profile",)
+        keys = ("--key-file", "--passphrase-file")
+        for words in (
+            *((option, url) for option in conforms),
+            *(("--file", "x", option, url) for option in keys),
+            *(("minimize", "x", option, url) for option in (*keys, "--out", "--json")),
+            ("mutate", "--count", "1", "--findings", url),
+            ("against", "--with", "x", "--findings", url),
+            ("corpus", "list", "--corpus", url),
+            ("corpus", "export", url),
+        ):
+            run = conform(*words)
+            self.assertEqual((run.returncode, run.stdout), (2, ""), words)
+            self.assertIn(f"{words[-2]}: a URL", run.stderr.replace("DIR:", "export:"))
+            self.assertNotIn("password", run.stderr.replace("--passphrase-file", ""))
+
     def test_stderr_that_is_full_or_closed_ends_nothing(self) -> None:
         with open("/dev/full", "wb") as full:
             done = subprocess.run([CONFORM, "--only", "nothing"], stderr=full)

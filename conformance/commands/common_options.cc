@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "program/local_name.h"
 #include "runner/command_line.h"
 #include "runner/console.h"
 #include "runner/errors.h"
@@ -82,11 +83,12 @@ void add_corpus_options(CLI::App& app, CorpusOptions& corpus) {
           ->type_name("NAME");
   app.add_option("--corpus", corpus.directory, "directory with manifest.json (default: the installed cases)")
       ->type_name("DIR")
+      ->check(why_not_local)
       ->excludes(format);
 }
 
 void add_json_option(CLI::App& app, std::string& json_file) {
-  app.add_option("--json", json_file, "write the result as JSON")->type_name("FILE");
+  app.add_option("--json", json_file, "write the result as JSON")->type_name("FILE")->check(why_not_local);
 }
 
 InputModeOptions RunOptions::input(const fs::path& prefix) const {
@@ -124,7 +126,8 @@ std::vector<std::string> RunOptions::repeating_words(const std::string& command)
 void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text) {
   add_adapter_options(app, options.adapter);
   app.add_option("--profile", options.adapter.profile_file, "JSON file that replaces the profile of the adapter")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(why_not_local);
   add_corpus_options(app, options.corpus);
   add_selection_options(app, options.selection);
   app.add_option("--jobs", options.jobs, "cases at a time (default: one per core)")

@@ -9,6 +9,7 @@
 #include "commands/corpus_command.h"
 #include "commands/page.h"
 #include "commands/progress.h"
+#include "program/local_name.h"
 #include "runner/console.h"
 #include "runner/errors.h"
 #include "runner/file_content.h"
@@ -78,15 +79,20 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
   add_policy_options(app, arguments.run.policy);
   app.add_option("--keep", arguments.kept,
                  "keep copies of specification, data and result of encode cases, one directory per case")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(why_not_local);
   CLI::Option* const known =
       app.add_option("--known", arguments.known_file, "list of expected failures; any difference from it fails the run")
-          ->type_name("FILE");
+          ->type_name("FILE")
+          ->check(why_not_local);
   app.add_flag("--fix-known", arguments.fix_known, "rewrite the list of --known with the failures of this run")
       ->needs(known);
   app.add_option("--html", arguments.html_file, "write the result as one HTML page (needs python3 with Jinja2)")
-      ->type_name("FILE");
-  app.add_option("--junit", arguments.junit_file, "write the result as JUnit XML")->type_name("FILE");
+      ->type_name("FILE")
+      ->check(why_not_local);
+  app.add_option("--junit", arguments.junit_file, "write the result as JUnit XML")
+      ->type_name("FILE")
+      ->check(why_not_local);
   app.add_option("--repro", arguments.repro_case, "print the command that repeats this case, and run no case")
       ->type_name("CASE");
   app.add_option("--max-skipped", arguments.skipped_max,

@@ -8,9 +8,11 @@
 #include <system_error>
 
 #include "commands/common_options.h"
+#include "model/text.h"
 #include "program/local_name.h"
 #include "runner/console.h"
 #include "runner/errors.h"
+#include "runner/file_content.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -49,6 +51,14 @@ std::set<fs::path> files_of(const Manifest& manifest) {
   return files;
 }
 
+// The corpus may be a stranger's, and a link in it lead to any file of the user.
+std::vector<std::byte> read_without_links(const fs::path& file) {
+  std::error_code error;
+  const fs::path found = fs::canonical(file, error);
+  if (!error && found == file.lexically_normal()) return read_file(file);
+  throw EnvironmentError(fmt::format("{}: {}", file.string(), error ? error.message() : "a link is not exported"));
+}
+
 void export_files(const Manifest& manifest, const fs::path& directory) {
   std::error_code error;
   if (fs::exists(directory, error) && !fs::is_empty(directory, error)) {
@@ -58,8 +68,8 @@ void export_files(const Manifest& manifest, const fs::path& directory) {
   check_unchanged(manifest, manifest.cases);
   for (const fs::path& file : files_of(manifest)) {
     fs::create_directories((directory / file).parent_path(), error);
-    if (!error) fs::copy_file(manifest.directory / file, directory / file, error);
     if (error) throw EnvironmentError(fmt::format("{}: {}", (directory / file).string(), error.message()));
+    write_file(directory / file, model::text_of(read_without_links(manifest.directory / file)));
   }
   say("{} cases, {} files\n", manifest.cases.size(), files_of(manifest).size());
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import unittest
 
@@ -60,6 +61,25 @@ class Corpus(CorpusTest):
         self.assertIn("6 cases, 1 wrong", run.stdout)
         self.assertEqual(conform("corpus").returncode, 2)
         self.assertEqual(conform("corpus", "burn").returncode, 2)
+
+    def test_a_corpus_of_a_stranger(self) -> None:
+        secret = self.directory / "secret"
+        secret.write_text("secret")
+        readme, target = self.corpus / "README.md", self.directory / "exported"
+        readme.unlink(missing_ok=True)
+        readme.symlink_to(secret)
+        run = conform("corpus", "export", target, "--corpus", self.corpus)
+        self.assertEqual(run.returncode, 3, run.stdout)
+        self.assertIn("README.md: a link is not exported", run.stderr)
+        self.assertFalse((target / "README.md").exists())
+        readme.unlink()
+        manifest = self.corpus / "manifest.json"
+        manifest.unlink()
+        os.mkfifo(manifest)
+        for words in (("corpus", "list"), ("corpus", "export", target), ("--list",)):
+            run = conform(*words, "--corpus", self.corpus)
+            self.assertEqual((run.returncode, run.stdout), (3, ""), words)
+            self.assertIn("manifest.json: is not a file", run.stderr)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
 
 #include "commands/secret_files.h"
+#include "model/text.h"
 #include "mutation/assess.h"
 #include "mutation/choices.h"
 #include "program/local_name.h"
@@ -117,7 +119,8 @@ std::string text_of(const Step& step) {
 std::string text_of(const FileVerdict& verdict, const Adapter& adapter) {
   const Case& item = verdict.assessment.item;
   const auto& defects = verdict.assessment.description.defects;
-  std::string text = fmt::format("{}: {} bytes, {}: {}\n    {}\n", verdict.name, verdict.content.size(),
+  const std::string shards = item.shards.empty() ? "" : fmt::format(" and {} shards", item.shards.size());
+  std::string text = fmt::format("{}: {} bytes{}, {}: {}\n    {}\n", verdict.name, verdict.content.size(), shards,
                                  layout_of(verdict), name_of(item.verdict), requirement_of(required_verdict(item)));
   if (item.policy) text += fmt::format("    by the policy {}={}\n", item.choice_name.value(), name_of(*item.policy));
   for (const std::string& name : verdict.assessment.choices) {
@@ -230,11 +233,44 @@ std::uint64_t open_memlimit(const Assessment& assessment) {
   return bytes;
 }
 
+// A file by its own name, with its directory as it is without links. Readers look for shards next to an index, so that
+// a link to one leads to another model.
+fs::path index_without_link(const std::string& name) {
+  const fs::path index = fs::absolute(name).lexically_normal();
+  std::error_code error;
+  const fs::path directory = fs::canonical(index.parent_path(), error);
+  if (error) throw EnvironmentError(fmt::format("{}: {}", name, error.message()));
+  const fs::path file = directory / index.filename();
+  if (fs::is_symlink(file)) throw EnvironmentError(fmt::format("{}: is a link: name a copy next to its shards", name));
+  return file;
+}
+
+// Assesses a model of several files, and notes these: adapters may change them too.
+Assessment assess_index(const fs::path& index, model::Bytes content) {
+  std::map<std::string, ShardPath> opened;
+  const auto open = [&](const std::string& name) {
+    const fs::path file = index.parent_path() / name;
+    std::error_code none;
+    const fs::file_status status = fs::symlink_status(file, none);
+    if (!fs::is_regular_file(status)) {
+      throw EnvironmentError(fmt::format("{}: {}: a verdict needs all shards next to the index, and none a link",
+                                         file.string(), fs::exists(status) ? "is not a file" : "is missing"));
+    }
+    const std::vector<std::byte> shard = read_file(file);
+    opened[name] = {name, name, sha256_of(shard), shard.size()};
+    return std::string(model::text_of(shard));
+  };
+  Assessment assessment = mutation::assess_sharded(content, open);
+  for (auto& [name, shard] : opened) assessment.item.shards.push_back(std::move(shard));
+  return assessment;
+}
+
 FileVerdict load_file(const FileArguments& arguments, const RunOptions& run, const fs::path& prefix) {
   FileVerdict verdict;
   verdict.name = arguments.file;
   std::error_code error;
-  const fs::path file = fs::canonical(arguments.file, error);
+  const bool is_index = is_index_name(arguments.file);
+  const fs::path file = is_index ? index_without_link(arguments.file) : fs::canonical(arguments.file, error);
   if (error) throw EnvironmentError(fmt::format("{}: {}", arguments.file, error.message()));
   const mutation::FileSecret secret = secret_of_files(arguments.key_file, arguments.passphrase_file);
   verdict.content = read_file(file);
@@ -245,13 +281,18 @@ FileVerdict load_file(const FileArguments& arguments, const RunOptions& run, con
   verdict.manifest = load_corpus(corpus, prefix);
   verdict.manifest.cases.clear();
   verdict.manifest.directory = file.parent_path();
-  verdict.assessment = mutation::assess(format, verdict.content, secret.key_hex, secret.passphrase);
+  verdict.assessment = is_index ? assess_index(file, verdict.content)
+                                : mutation::assess(format, verdict.content, secret.key_hex, secret.passphrase);
   Case& item = verdict.assessment.item;
+  item.key_hex = secret.key_hex;
+  item.passphrase = secret.passphrase;
+  std::uint64_t size_bytes = verdict.content.size();
+  for (const ShardPath& shard : item.shards) size_bytes += shard.size_bytes;
   run.policy.policies(verdict.manifest).apply(verdict.assessment.choices, item);
   item.id = file.filename().string();
   item.path = file.filename();
   item.sha256 = sha256_of(verdict.content);
-  item.limits = limits_for_file(verdict.content.size(), secret.passphrase.has_value());
+  item.limits = limits_for_file(size_bytes, secret.passphrase.has_value());
   item.limits.memory_max_bytes += open_memlimit(verdict.assessment);
   return verdict;
 }
@@ -271,9 +312,11 @@ void add_file_options(CLI::App& app, FileArguments& arguments) {
   CLI::Option* const key =
       app.add_option("--key-file", arguments.key_file, "key of --file: 32 raw bytes or 64 hex digits")
           ->type_name("F")
-          ->needs(file);
+          ->needs(file)
+          ->check(why_not_local);
   app.add_option("--passphrase-file", arguments.passphrase_file, "passphrase of --file")
       ->type_name("F")
+      ->check(why_not_local)
       ->needs(file)
       ->excludes(key);
 }

@@ -81,12 +81,15 @@ void add_minimize_options(CLI::App& app, MinimizeArguments& arguments) {
       ->take_all();
   CLI::Option* const key =
       app.add_option("--key-file", arguments.key_file, "key of an encrypted file: 32 raw bytes or 64 hex digits")
-          ->type_name("F");
+          ->type_name("F")
+          ->check(why_not_local);
   app.add_option("--passphrase-file", arguments.passphrase_file, "passphrase of an encrypted file")
       ->type_name("F")
+      ->check(why_not_local)
       ->excludes(key);
   app.add_option("-o,--out", arguments.out, "file to write (default: FILE with .min before its extension)")
-      ->type_name("OUT");
+      ->type_name("OUT")
+      ->check(why_not_local);
   add_json_option(app, arguments.json_file);
   add_limit_options(app, arguments.limits, " (default: grows with the file)");
   app.add_option("--time", arguments.time_seconds,
@@ -97,6 +100,9 @@ void add_minimize_options(CLI::App& app, MinimizeArguments& arguments) {
 
 int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
   const auto began = std::chrono::steady_clock::now();
+  if (is_index_name(arguments.file)) {
+    throw UsageError(fmt::format("{}: an index of shards cannot be minimized: name one of its shards", arguments.file));
+  }
   const mutation::FileSecret secret = secret_of_files(arguments.key_file, arguments.passphrase_file);
   const std::vector<std::byte> file = read_named_file(arguments.file);
   const FileFormat& format = format_of_file(file, arguments.file);

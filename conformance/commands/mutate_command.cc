@@ -11,6 +11,7 @@
 #include "mutation/findings.h"
 #include "mutation/minimize.h"
 #include "mutation/mutation_report.h"
+#include "program/local_name.h"
 #include "runner/command_line.h"
 #include "runner/console.h"
 #include "runner/errors.h"
@@ -110,7 +111,8 @@ void add_mutate_options(CLI::App& app, MutateArguments& arguments) {
   app.add_flag("--stop-at-first", arguments.stop_at_first, "stop after the first failure")->needs(count);
   app.add_option("--findings", arguments.findings,
                  "write one case per kind of failure into this new directory, minimized if there is a --count")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(why_not_local);
 }
 
 int run_mutate(const MutateArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {

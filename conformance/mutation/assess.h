@@ -3,6 +3,7 @@
 // Thread-safety: a pure function.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -24,5 +25,11 @@ struct Assessment {
 // Throws std::runtime_error if there is no memory to derive a key.
 Assessment assess(const FileFormat& format, model::Bytes file, const std::optional<std::string>& key_hex,
                   const std::optional<std::string>& passphrase);
+
+// The content of a file next to an index of shards. It throws what the caller is to get if there is none.
+using OpenShard = std::function<std::string(const std::string& name)>;
+
+// The same for the index of a safetensors model of several files.
+Assessment assess_sharded(model::Bytes index, const OpenShard& open_shard);
 
 }  // namespace tzmark::conformance::mutation

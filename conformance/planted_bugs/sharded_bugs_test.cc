@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "model/text.h"
 #include "runner/file_format.h"
@@ -27,7 +28,7 @@ using safetensors::Profile;
 
 struct Model {
   std::string index;
-  std::map<std::string, std::string> shards;  // by their names, relative to the index
+  std::map<std::string, std::string> shards;  // by the names that lead to them from the index
 };
 
 struct ShardedSubject {
@@ -64,7 +65,11 @@ const std::vector<ShardedSubject>& sharded_subjects() {
       if (item.layout != format.sharded_layout) continue;
       ShardedSubject subject{
           item.id, item.verdict == Verdict::kValid, {text_of(read_case_file(manifest, item)), {}}, {}};
-      for (const Shard& shard : read_shards(manifest, item)) subject.model.shards[shard.name] = text_of(shard.content);
+      for (const Shard& shard : read_shards(manifest, item)) {
+        subject.model.shards[shard.name] = text_of(*shard.content);
+        if (item.directory_placeholder.empty()) continue;
+        subject.model.shards[item.directory_placeholder + "/" + shard.name] = text_of(*shard.content);
+      }
       if (subject.is_valid) subject.document = described(subject.model).document;
       subjects.push_back(std::move(subject));
     }
@@ -193,6 +198,8 @@ void add_file_names(Bugs& bugs) {
   opens("opens files of other directories", normal);
   opens("opens files of directories below",
         [=](const std::string& name) { return name.find("..") == name.npos ? normal(name) : name; });
+  opens("follows the absolute path of a file",
+        [](const std::string& name) { return name.starts_with('/') ? name : ""; });
   opens("looks for .. only at the beginning of a name",
         [=](const std::string& name) { return name.starts_with("..") ? name : normal(name); });
   opens("looks for ../ only",
@@ -297,10 +304,46 @@ void add_tensor_names(Bugs& bugs) {
     }
     map = kept;
   });
-  // The library takes the last of two members, as such a reader does.
-  changes("ST-016", "takes the last of two files of a tensor", [](Model& model, Json& map) {
-    model.index = Json{{"weight_map", map}}.dump();
-  });
+}
+
+using Members = std::vector<std::pair<std::string, std::string>>;
+
+// The tensors and files of an index with one map, in the order of its text; empty for others.
+Members members_of_map(const std::string& index) {
+  Members members;
+  std::size_t maps = 0;
+  std::string name;
+  bool in_map = false;
+  const auto note = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::key && depth == 1) {
+      in_map = parsed == "weight_map";
+      maps += in_map ? 1 : 0;
+    }
+    if (event == Json::parse_event_t::key && depth == 2) name = parsed;
+    if (event == Json::parse_event_t::value && depth == 2 && in_map && parsed.is_string()) {
+      members.emplace_back(name, parsed);
+    }
+    return true;
+  };
+  const bool is_json = !Json::parse(index, note, false).is_discarded();
+  return is_json && maps == 1 ? members : Members();
+}
+
+// Bugs with a tensor that the map has twice.
+void add_duplicates(Bugs& bugs) {
+  const auto takes = [&bugs](const std::string& name, bool is_first) {
+    bugs.push_back({"ST-016", name, [is_first](Model& model) {
+                      Json map = Json::object();
+                      const Members members = members_of_map(model.index);
+                      for (const auto& [tensor, file] : members) {
+                        if (!is_first || !map.contains(tensor)) map[tensor] = file;
+                      }
+                      if (map.size() < members.size()) model.index = Json{{"weight_map", map}}.dump();
+                      return true;
+                    }});
+  };
+  takes("takes the first of two files of a tensor", true);
+  takes("takes the last of two files of a tensor", false);
 }
 
 Bugs all_sharded_bugs() {
@@ -308,6 +351,7 @@ Bugs all_sharded_bugs() {
   add_texts(bugs);
   add_file_names(bugs);
   add_tensor_names(bugs);
+  add_duplicates(bugs);
   return bugs;
 }
 

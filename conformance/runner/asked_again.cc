@@ -104,21 +104,21 @@ Step AskedAgain::repeat(const Asked& asked, StagedFile* staged, RandomValues& ra
   }
   const std::vector<std::byte> content = read_case_file(manifest_, item);
   std::optional<StagedFile> other;
-  if (staged == nullptr || staged->suffix() != suffix_of(item) || !item.shards.empty()) {
-    staged = &other.emplace(content, suffix_of(item), read_shards(manifest_, item));
+  const bool is_like_staged = staged != nullptr && staged->suffix() == suffix_of(item);
+  if (!is_like_staged || !item.shards.empty() || !item.directory_placeholder.empty()) {
+    staged = &other.emplace(content, suffix_of(item), read_shards(manifest_, item), item.directory_placeholder);
   } else {
     staged->put(content);
   }
   Question question = question_of(staged->path(), item, asked.command);
   question.directory = staged->directory();
-  return stage_.ask(asked.mode, std::move(question), content, adapter_, limits);
+  return stage_.ask(asked.mode, std::move(question), other ? other->content() : content, adapter_, limits);
 }
 
 OnlyAfterEarlier AskedAgain::find_sequence(const std::vector<Asked>& earlier, const Case& item, const Step& step,
                                            StagedFile* staged, const Ask& ask) {
-  const std::vector<std::byte> content = staged == nullptr ? std::vector<std::byte>() : read_case_file(manifest_, item);
   const auto put_back = [&] {
-    if (staged != nullptr) staged->put(content);
+    if (staged != nullptr) staged->put(staged->content());
   };
   const BudgetTimer timer(budget_.search_left_ns);
   const auto fails_once_after = [&](const std::vector<std::size_t>& steps) {
@@ -162,8 +162,9 @@ std::string AskedAgain::repeat_command(const std::vector<Asked>& questions) cons
   for (const Asked& asked : questions) {
     const Case& item = *asked.item;
     const bool secret = (item.key_hex || item.passphrase) && !secrets_are_public_;
-    // Other input modes, and the data of a specification, need more than a line.
-    if (secret || asked.command == Command::kEncode || asked.mode != InputMode::kFile) return "";
+    // Other input modes, the data of a specification, and the shards of an index need more than a line.
+    const bool is_one_file = asked.command != Command::kEncode && !is_sharded_layout(item.layout);
+    if (secret || !is_one_file || asked.mode != InputMode::kFile) return "";
     served.push_back(question_of(manifest_.directory / item.path, item, asked.command));
   }
   return adapter_.served_shell_command(served);

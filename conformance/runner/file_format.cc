@@ -38,6 +38,14 @@ constexpr std::array kFormats = {
 constexpr const FileFormat& kTensorizer = kFormats[0];
 constexpr const FileFormat& kSafetensors = kFormats[1];
 
+// suffix: in lower case.
+bool ends_in(std::string_view name, std::string_view suffix) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return lower.ends_with(suffix);
+}
+
 }  // namespace
 
 std::string format_names() {
@@ -68,7 +76,10 @@ std::string_view suffix_of_layout(std::string_view layout) {
   return is_sharded_layout(layout) ? format.index_suffix : format.suffix;
 }
 
+bool is_index_name(std::string_view name) { return ends_in(name, kSafetensors.index_suffix); }
+
 const FileFormat& format_of_file(model::Bytes file, std::string_view name) {
+  if (is_index_name(name)) return kSafetensors;
   constexpr std::string_view kMagic = "|TZR|";
   constexpr std::size_t kBraceAt = 8;  // of a safetensors header, behind its length
   constexpr std::uint64_t kHeaderBytesMax = 100'000'000;
@@ -76,10 +87,7 @@ const FileFormat& format_of_file(model::Bytes file, std::string_view name) {
   if (text.starts_with(kMagic)) return kTensorizer;
   const bool has_header = text.size() > kBraceAt && text[kBraceAt] == '{';
   if (has_header && model::little_endian(file.first(kBraceAt)) <= kHeaderBytesMax) return kSafetensors;
-  std::string lower(name);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return lower.ends_with(kSafetensors.suffix) ? kSafetensors : kTensorizer;
+  return ends_in(name, kSafetensors.suffix) ? kSafetensors : kTensorizer;
 }
 
 std::set<std::string> all_layouts() {

@@ -42,7 +42,10 @@ bool is_sharded_layout(std::string_view layout);
 // What ends the name of the file that a reader opens.
 std::string_view suffix_of_layout(std::string_view layout);
 
-// By what the file begins with; where that is like no format, by its name.
+// Whether this is the name of an index of shards, whose content is like that of other JSON.
+bool is_index_name(std::string_view name);
+
+// By the name of an index; else by what the file begins with; where that is like no format, by its name.
 const FileFormat& format_of_file(model::Bytes file, std::string_view name);
 
 // What adapters may say in reads.layouts and writes.layouts: the layouts of all formats.

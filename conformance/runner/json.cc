@@ -61,6 +61,16 @@ class LimitCheck : public Json::json_sax_t {
   std::vector<std::size_t> member_counts_;  // of the objects and arrays that are open; arrays have none
 };
 
+// input: a stream, or text. file names it in errors.
+template <typename Input>
+Json parse_trusted(Input&& input, const std::filesystem::path& file) {
+  try {
+    return Json::parse(input);
+  } catch (const Json::exception& error) {
+    throw EnvironmentError(fmt::format("{}: {}", file.string(), problem_of(error)));
+  }
+}
+
 }  // namespace
 
 std::string problem_of(const std::exception& error) {
@@ -83,12 +93,10 @@ Json parse_untrusted_json(std::string_view text) {
 Json read_json(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw EnvironmentError(fmt::format("{}: cannot be opened", path.string()));
-  try {
-    return Json::parse(file);
-  } catch (const Json::exception& error) {
-    throw EnvironmentError(fmt::format("{}: {}", path.string(), problem_of(error)));
-  }
+  return parse_trusted(file, path);
 }
+
+Json parse_json(std::string_view text, const std::filesystem::path& file) { return parse_trusted(text, file); }
 
 std::string dump_line(const Json& document) { return document.dump(-1, ' ', false, Json::error_handler_t::replace); }
 

@@ -31,6 +31,9 @@ Json parse_untrusted_json(std::string_view text);
 // Reads a trusted document, such as those of the corpus. Throws EnvironmentError if the file is not one.
 Json read_json(const std::filesystem::path& file);
 
+// The same for what was read of it already.
+Json parse_json(std::string_view text, const std::filesystem::path& file);
+
 // The text of a document on one line, or on lines of its own with the last one ended. Bytes that are not UTF-8, as
 // adapters may print, are replaced.
 std::string dump_line(const Json& document);

@@ -7,7 +7,9 @@
 #include <array>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
+#include "model/text.h"
 #include "runner/errors.h"
 #include "runner/file_content.h"
 #include "runner/sha256.h"
@@ -20,6 +22,11 @@ namespace fs = std::filesystem;
 constexpr int kSchemaVersion = 1;
 constexpr const char* kManifestName = "manifest.json";
 constexpr const char* kRulesName = "rules.json";
+
+// Bounds what a case of several files takes on the disk, where each file counts as a block at least.
+constexpr std::uint64_t kShardsMaxBytes = 256u << 20;
+constexpr std::uint64_t kShardLeastBytes = 4096;
+constexpr std::size_t kShardNameMaxBytes = 255;
 
 constexpr std::array<std::string_view, 6> kVerdictNames = {
     "valid", "malformed", "invalid", "authentication-failure", "integrity-failure", "implementation-defined"};
@@ -49,11 +56,50 @@ std::string parse_id(const std::string& text) {
   return text;
 }
 
+// Where a file of this name is staged, relative to the temporary directory: the index is in "model" there.
+fs::path staged_place(const std::string& name) {
+  const fs::path place = (fs::path("model") / name).lexically_normal();
+  const bool is_name = !name.empty() && name.size() <= kShardNameMaxBytes && name.find('\0') == name.npos;
+  const bool is_file = is_name && place.is_relative() && place.has_filename() && place != "." && place != "model";
+  if (!is_file || *place.begin() == "..") {
+    throw EnvironmentError(fmt::format("'{}' is not the name of a shard", one_line(name, 100)));
+  }
+  return place;
+}
+
 template <typename T>
 std::optional<T> optional_field(const Json& entry, const char* name) {
   const auto found = entry.find(name);
   if (found == entry.end() || found->is_null()) return std::nullopt;
   return found->get<T>();
+}
+
+std::vector<ShardPath> parse_shards(const Json& entries) {
+  std::vector<ShardPath> shards;
+  std::set<fs::path> places;
+  std::uint64_t left_bytes = kShardsMaxBytes;
+  for (const Json& entry : entries) {
+    const fs::path path = parse_path(entry.at("path").get<std::string>());
+    ShardPath shard{path, optional_field<std::string>(entry, "name").value_or(path.filename()),
+                    entry.at("sha256").get<std::string>(), entry.at("size_bytes").get<std::uint64_t>()};
+    if (!places.insert(staged_place(shard.name)).second) {
+      throw EnvironmentError(fmt::format("two shards of the name '{}'", one_line(shard.name, 100)));
+    }
+    const std::uint64_t taken_bytes = std::max(shard.size_bytes, kShardLeastBytes);
+    if (taken_bytes > left_bytes) {
+      throw EnvironmentError(fmt::format("the shards have more than {} MiB", kShardsMaxBytes >> 20));
+    }
+    left_bytes -= taken_bytes;
+    shards.push_back(std::move(shard));
+  }
+  for (const fs::path& place : places) {
+    for (fs::path above = place.parent_path(); !above.empty(); above = above.parent_path()) {
+      if (!places.contains(above)) continue;
+      throw EnvironmentError(
+          fmt::format("a shard has the name of the directory of '{}'", one_line(place.string(), 100)));
+    }
+  }
+  return shards;
 }
 
 Case parse_case(const Json& entry, Operation operation) {
@@ -63,13 +109,11 @@ Case parse_case(const Json& entry, Operation operation) {
   item.path = parse_path(entry.at(operation == Operation::kRead ? "path" : "spec").get<std::string>());
   item.sha256 = entry.at("sha256").get<std::string>();
   item.size_bytes = entry.at("size_bytes").get<std::uint64_t>();
-  if (const auto shards = entry.find("shards"); shards != entry.end()) {
-    for (const Json& shard : *shards) {
-      const fs::path path = parse_path(shard.at("path").get<std::string>());
-      const std::string name = optional_field<std::string>(shard, "name").value_or(path.filename());
-      parse_path((fs::path("model") / name).lexically_normal());
-      item.shards.push_back({path, name, shard.at("sha256").get<std::string>()});
-    }
+  if (const auto shards = entry.find("shards"); shards != entry.end()) item.shards = parse_shards(*shards);
+  item.directory_placeholder = optional_field<std::string>(entry, "directory_placeholder").value_or("");
+  // As it is in the corpus, the file names an absolute path too, and so has the same verdict.
+  if (!item.directory_placeholder.empty() && !item.directory_placeholder.starts_with('/')) {
+    throw EnvironmentError("directory_placeholder is no absolute path");
   }
   item.layout = entry.at("layout").get<std::string>();
   item.features = entry.at("features").get<std::vector<std::string>>();
@@ -114,8 +158,7 @@ OpenChoice parse_choice(const Json& entry) {
           .rejected_by_verify = parse_either(entry.at("rejected_by"), "verify", "decode")};
 }
 
-std::map<std::string, Rule> load_rules(const fs::path& path) {
-  const Json document = read_json(path);
+std::map<std::string, Rule> parse_rules(const Json& document, const fs::path& path) {
   std::map<std::string, Rule> rules;
   try {
     for (const auto& [id, rule] : document.at("rules").items()) {
@@ -128,12 +171,18 @@ std::map<std::string, Rule> load_rules(const fs::path& path) {
   return rules;
 }
 
-// A file of a case, if it is what the manifest says.
+// A file of a case, if it is what the manifest says. A file of another size is not read.
 std::vector<std::byte> read_corpus_file(const Manifest& manifest, const Case& item, const fs::path& name,
-                                        const std::string& expected_sha256) {
+                                        const std::string& expected_sha256, std::optional<std::uint64_t> size_bytes) {
   const fs::path file = manifest.directory / name;
   if (!fs::exists(file)) throw EnvironmentError(fmt::format("case {}: {} is missing", item.id, file.string()));
-  std::vector<std::byte> content = read_file(file);
+  std::error_code is_no_file;
+  const std::uint64_t found_bytes = fs::file_size(file, is_no_file);
+  if (!is_no_file && found_bytes != size_bytes.value_or(found_bytes)) {
+    throw EnvironmentError(fmt::format("case {}: {} has {} bytes, but the manifest says {}: restore the corpus",
+                                       item.id, file.string(), found_bytes, *size_bytes));
+  }
+  std::vector<std::byte> content = size_bytes ? read_file(file, *size_bytes) : read_file(file);
   // Of the bytes that are used, for the file may change at any time.
   const std::string sha256 = sha256_of(content);
   if (sha256 == expected_sha256) return content;
@@ -141,8 +190,13 @@ std::vector<std::byte> read_corpus_file(const Manifest& manifest, const Case& it
                                      item.id, file.string(), sha256, expected_sha256));
 }
 
+std::vector<std::byte> read_shard(const Manifest& manifest, const Case& item, const ShardPath& shard) {
+  return read_corpus_file(manifest, item, shard.path, shard.sha256, shard.size_bytes);
+}
+
 std::string read_expected(const Manifest& manifest, const Case& item) {
-  const std::vector<std::byte> content = read_corpus_file(manifest, item, *item.expected, item.expected_sha256);
+  const std::vector<std::byte> content =
+      read_corpus_file(manifest, item, *item.expected, item.expected_sha256, std::nullopt);
   return {reinterpret_cast<const char*>(content.data()), content.size()};
 }
 
@@ -166,8 +220,10 @@ Manifest load_manifest(const fs::path& directory) {
     throw EnvironmentError(fmt::format("no corpus at {}: it has no manifest.json", directory.string()));
   Manifest manifest;
   manifest.directory = fs::canonical(directory);
-  manifest.sha256 = sha256_of_file(path);
-  const Json document = read_json(path);
+  // It may be a stranger's: a FIFO would wait, and a link could lead to any file of the user.
+  const std::vector<std::byte> content = read_file(path);
+  manifest.sha256 = sha256_of(content);
+  const Json document = parse_json(model::text_of(content), path);
   if (!document.is_object() || !document.contains("cases") || !document["cases"].is_array()) {
     throw EnvironmentError(fmt::format("{}: no list of cases", path.string()));
   }
@@ -186,7 +242,10 @@ Manifest load_manifest(const fs::path& directory) {
   std::set<std::string> ids;
   const auto add = [&](const Json& entries, Operation operation) {
     for (const Json& entry : entries) {
-      const std::string place = fmt::format("{}: case {}", path.string(), manifest.cases.size());
+      const bool has_id = entry.is_object() && entry.value("id", Json()).is_string();
+      const std::string name =
+          has_id ? one_line(entry["id"].get<std::string>(), 100) : std::to_string(manifest.cases.size());
+      const std::string place = fmt::format("{}: case {}", path.string(), name);
       try {
         manifest.cases.push_back(parse_case(entry, operation));
       } catch (const std::exception& error) {
@@ -203,8 +262,9 @@ Manifest load_manifest(const fs::path& directory) {
   add(document["cases"], Operation::kRead);
   if (document.contains("encode_cases")) add(document["encode_cases"], Operation::kEncode);
   if (const fs::path rules = directory / kRulesName; fs::exists(rules)) {
-    manifest.rules_sha256 = sha256_of_file(rules);
-    manifest.rules = load_rules(rules);
+    const std::vector<std::byte> text = read_file(rules);
+    manifest.rules_sha256 = sha256_of(text);
+    manifest.rules = parse_rules(parse_json(model::text_of(text), rules), rules);
   }
   return manifest;
 }
@@ -215,15 +275,27 @@ Json describe(const Case& item) {
 }
 
 std::vector<std::byte> read_case_file(const Manifest& manifest, const Case& item) {
-  return read_corpus_file(manifest, item, item.path, item.sha256);
+  return read_corpus_file(manifest, item, item.path, item.sha256, item.size_bytes);
 }
 
 std::vector<Shard> read_shards(const Manifest& manifest, const Case& item) {
+  std::map<std::pair<fs::path, std::string>, std::shared_ptr<const std::vector<std::byte>>> contents;
   std::vector<Shard> shards;
   for (const ShardPath& shard : item.shards) {
-    shards.push_back({shard.name, read_corpus_file(manifest, item, shard.path, shard.sha256)});
+    auto& content = contents[{shard.path, shard.sha256}];
+    if (!content) content = std::make_shared<const std::vector<std::byte>>(read_shard(manifest, item, shard));
+    shards.push_back({shard.name, content});
   }
   return shards;
+}
+
+void check_files(const Manifest& manifest, const Case& item) {
+  read_case_file(manifest, item);
+  std::set<std::pair<fs::path, std::string>> checked;
+  for (const ShardPath& shard : item.shards) {
+    if (checked.insert({shard.path, shard.sha256}).second) read_shard(manifest, item, shard);
+  }
+  if (item.expected) read_expected(manifest, item);
 }
 
 void load_expected(const Manifest& manifest, std::vector<Case>& cases) {
@@ -245,16 +317,12 @@ std::optional<Json> expected_of(const Case& item) {
 void check_unchanged(const Manifest& manifest, const std::vector<Case>& cases) {
   const auto check = [&](const char* name, const std::string& sha256) {
     const fs::path path = manifest.directory / name;
-    if ((fs::exists(path) ? sha256_of_file(path) : "") == sha256) return;
+    if ((fs::exists(path) ? sha256_of(read_file(path)) : "") == sha256) return;
     throw EnvironmentError(fmt::format("{} was changed during the run: restore the corpus", path.string()));
   };
   check(kManifestName, manifest.sha256);
   check(kRulesName, manifest.rules_sha256);
-  for (const Case& item : cases) {
-    read_case_file(manifest, item);
-    read_shards(manifest, item);
-    if (item.expected) read_expected(manifest, item);
-  }
+  for (const Case& item : cases) check_files(manifest, item);
 }
 
 }  // namespace tzmark::conformance

@@ -60,6 +60,7 @@ struct ShardPath {
   std::filesystem::path path;  // below the corpus
   std::string name;            // relative to the index, and at most one directory above it
   std::string sha256;
+  std::uint64_t size_bytes = 0;
 };
 
 struct Case {
@@ -69,7 +70,9 @@ struct Case {
   std::string sha256;
   std::uint64_t size_bytes = 0;
   std::vector<ShardPath> shards;  // of an index of shards
-  std::string layout;             // of the file, or that the writer must choose
+  // Text that stands in the file for the absolute path of the directory that it is staged in; empty: none.
+  std::string directory_placeholder;
+  std::string layout;  // of the file, or that the writer must choose
   std::vector<std::string> features;
   Verdict verdict = Verdict::kValid;
   std::string tier;
@@ -111,8 +114,8 @@ struct Manifest {
 };
 
 // Reads DIRECTORY/manifest.json, and DIRECTORY/rules.json if it is there. Throws EnvironmentError if a file is missing,
-// not JSON, or lacks something; two cases of one id, ids that are no file names, paths that lead out of the corpus, and
-// choices that the manifest does not describe are refused too.
+// a link, not JSON, or lacks something; two cases of one id, ids that are no file names, paths that lead out of the
+// corpus, choices that the manifest does not describe, and shards that cannot be staged are refused too.
 Manifest load_manifest(const std::filesystem::path& directory);
 
 // The members "layout" to "why" of a case, as the manifest and results have them.
@@ -123,12 +126,15 @@ std::vector<std::byte> read_case_file(const Manifest& manifest, const Case& item
 
 // A file of a model that consists of several.
 struct Shard {
-  std::string name;  // relative to the index
-  std::vector<std::byte> content;
+  std::string name;                                       // relative to the index
+  std::shared_ptr<const std::vector<std::byte>> content;  // one for all of the same path
 };
 
 // Throws EnvironmentError if a file is missing or differs from the manifest.
 std::vector<Shard> read_shards(const Manifest& manifest, const Case& item);
+
+// Throws as read_case_file and read_shards do, and for the expected answer. Has one file in memory at a time.
+void check_files(const Manifest& manifest, const Case& item);
 
 // Reads the expected answers of cases into them. An adapter could overwrite the files, so this comes before its start.
 // Throws EnvironmentError if a file is missing or differs from the manifest.

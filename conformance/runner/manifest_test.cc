@@ -3,8 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "runner/errors.h"
 #include "testing/test_corpus.h"
@@ -150,6 +155,8 @@ TEST(Manifest, RefusesWhatItCannotUse) {
       {"valid without expectation", [](TestCorpus&, Json& entry) { entry.erase("expected"); }, "without 'expected'"},
       {"expectation without digest", [](TestCorpus&, Json& entry) { entry.erase("expected_sha256"); },
        "'expected' without 'expected_sha256'"},
+      {"relative placeholder", [](TestCorpus&, Json& entry) { entry["directory_placeholder"] = "here"; },
+       "directory_placeholder is no absolute path"},
       {"no time", [](TestCorpus&, Json& entry) { entry["limits"]["seconds"] = 0; }, "limits.seconds"},
       {"same id",
        [](TestCorpus& corpus, Json&) {
@@ -162,6 +169,99 @@ TEST(Manifest, RefusesWhatItCannotUse) {
     TestCorpus corpus;
     row.change(corpus, corpus.add("one", "valid"));
     EXPECT_THAT(failure_of(corpus), HasSubstr(row.message)) << row.what;
+  }
+}
+
+Json shard_of(const TestCorpus& corpus, const std::string& name, std::uint64_t size_bytes = 14) {
+  return {{"path", "one.bin"},
+          {"name", name},
+          {"sha256", sha256_of_file(corpus.directory() / "one.bin")},
+          {"size_bytes", size_bytes}};
+}
+
+// The message with which loading fails for shards of these names.
+std::string failure_of_shards(const std::vector<std::string>& names, std::uint64_t size_bytes = 14) {
+  TestCorpus corpus;
+  Json& entry = corpus.add("one", "invalid");
+  for (const std::string& name : names) entry["shards"].push_back(shard_of(corpus, name, size_bytes));
+  return failure_of(corpus);
+}
+
+TEST(Manifest, RefusesShardsThatCannotBeStaged) {
+  using namespace std::string_literals;
+  for (const std::string& name : {""s, "."s, ".."s, "../.."s, "sub/"s, "sub/.."s, "../../x"s, "../q/../../x"s, "/x"s,
+                                  "../model"s, "a\0b"s, "..\0x/y"s, std::string(256, 'a')}) {
+    const std::string failure = failure_of_shards({name});
+    EXPECT_THAT(failure, HasSubstr("is not the name of a shard")) << name;
+    EXPECT_THAT(failure, HasSubstr("manifest.json: case one: "));
+  }
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{"a", "a"}, {"a", "./a"}, {"a", "sub/../a"}, {"a", "../model/a"}}) {
+    EXPECT_THAT(failure_of_shards(names), HasSubstr("two shards of the name '" + names[1]));
+  }
+  EXPECT_THAT(failure_of_shards({"a", "a/b"}), HasSubstr("a shard has the name of the directory of 'model/a/b'"));
+  EXPECT_THAT(failure_of_shards({"a/b/c", "a"}), HasSubstr("a shard has the name of the directory"));
+  const std::uint64_t half_bytes = 128 << 20;
+  EXPECT_THAT(failure_of_shards({"a", "b", "c"}, half_bytes), HasSubstr("the shards have more than 256 MiB"));
+  EXPECT_THAT(failure_of_shards({"a"}, UINT64_MAX), HasSubstr("the shards have more than 256 MiB"));
+}
+
+// A reader that does not refuse such names finds files there.
+TEST(Manifest, TakesNamesOfShardsOneDirectoryAboveTheIndex) {
+  const std::vector<std::string> names = {"a", "../a", "sub/a", "../sub/a", "..a", "c:\\a", "model", "a\nb"};
+  EXPECT_EQ(failure_of_shards(names), "no failure");
+}
+
+TEST(Manifest, ReadsAFileOnceForAllShardsOfItsPath) {
+  TestCorpus corpus;
+  Json& entry = corpus.add("one", "invalid");
+  for (const char* const name : {"a", "b"}) entry["shards"].push_back(shard_of(corpus, name));
+  corpus.save();
+  const Manifest manifest = load_manifest(corpus.directory());
+  const std::vector<Shard> shards = read_shards(manifest, manifest.cases.at(0));
+  ASSERT_EQ(shards.size(), 2U);
+  EXPECT_EQ(shards[0].name, "a");
+  EXPECT_EQ(shards[1].name, "b");
+  EXPECT_EQ(shards[0].content, shards[1].content);
+  EXPECT_EQ(shards[0].content->size(), 14U);
+}
+
+// Its owner would have to wait until more is read than there is memory.
+TEST(Manifest, ComparesTheSizeBeforeItReads) {
+  TestCorpus corpus;
+  corpus.add("one", "invalid")["shards"].push_back(shard_of(corpus, "a"));
+  corpus.save();
+  const Manifest manifest = load_manifest(corpus.directory());
+  std::filesystem::resize_file(corpus.directory() / "one.bin", std::uintmax_t{1} << 40);
+  for (const auto& read : {std::function<void()>([&] { read_case_file(manifest, manifest.cases.at(0)); }),
+                           std::function<void()>([&] { read_shards(manifest, manifest.cases.at(0)); }),
+                           std::function<void()>([&] { check_files(manifest, manifest.cases.at(0)); })}) {
+    try {
+      read();
+      ADD_FAILURE() << "it was read";
+    } catch (const EnvironmentError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("one.bin has 1099511627776 bytes, but the manifest says 14"));
+    }
+  }
+}
+
+// A corpus may be a stranger's.
+TEST(Manifest, RefusesDocumentsThatAreNoFiles) {
+  for (const char* const name : {"manifest.json", "rules.json"}) {
+    for (const bool is_link : {false, true}) {
+      TestCorpus corpus;
+      corpus.add("one", "invalid");
+      corpus.save();
+      const std::filesystem::path document = corpus.directory() / name;
+      std::filesystem::remove(document);
+      if (is_link) {
+        corpus.write("other.json", corpus.manifest().dump());
+        std::filesystem::create_symlink("other.json", document);
+      } else {
+        ASSERT_EQ(::mkfifo(document.c_str(), 0600), 0);
+      }
+      EXPECT_THROW(load_manifest(corpus.directory()), EnvironmentError) << name << is_link;
+    }
   }
 }
 

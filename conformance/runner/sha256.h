@@ -4,16 +4,13 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace tzmark::conformance {
 
-// 64 lower-case hexadecimal digits. Throws EnvironmentError if the file cannot be read to its end.
-std::string sha256_of_file(const std::filesystem::path& file);
-
+// 64 lower-case hexadecimal digits.
 std::string sha256_of(std::span<const std::byte> bytes);
 
 // The 32 bytes themselves.

@@ -17,6 +17,7 @@
 #include "model/text.h"
 #include "runner/descriptor.h"
 #include "runner/file_content.h"
+#include "runner/json.h"
 
 namespace tzmark::conformance {
 
@@ -36,15 +37,27 @@ std::string neutral_name(std::string_view suffix) {
   return fmt::format("{:08x}{:08x}{}", random(), random(), suffix);
 }
 
+// The content with a path in the place of the placeholder, as the text of a JSON string.
+std::string with_path(std::span<const std::byte> content, std::string_view placeholder,
+                      const std::filesystem::path& path) {
+  std::string text(model::text_of(content));
+  const std::size_t at = text.find(placeholder);
+  if (at == text.npos) return text;
+  const std::string quoted = dump_line(path.string());
+  return text.replace(at, placeholder.size(), quoted, 1, quoted.size() - 2);
+}
+
 }  // namespace
 
-StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suffix, std::vector<Shard> shards)
+StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suffix, std::vector<Shard> shards,
+                       std::string_view directory_placeholder)
     : directory_(spare.directory ? std::move(spare.directory) : std::make_unique<ScratchDirectory>()),
+      content_(content),
       suffix_(suffix),
       shards_(std::move(shards)) {
   const std::filesystem::path left = std::exchange(spare.path, {});
-  const bool is_reused = shards_.empty() && !left.empty() && spare.suffix == suffix;
-  if (is_reused && overwrite_file(left, model::text_of(content))) {
+  const bool is_alike = shards_.empty() && directory_placeholder.empty() && spare.suffix == suffix;
+  if (!left.empty() && is_alike && overwrite_file(left, model::text_of(content))) {
     path_ = left;
     return;
   }
@@ -55,10 +68,11 @@ StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suff
   for (const Shard& shard : shards_) {
     const std::filesystem::path name = (path_ / shard.name).lexically_normal();
     std::filesystem::create_directories(name.parent_path());
-    write_file(name, model::text_of(shard.content));
+    write_file(name, model::text_of(*shard.content));
   }
+  if (!directory_placeholder.empty()) replaced_ = with_path(content, directory_placeholder, path_);
   path_ /= neutral_name(suffix);
-  write_file(path_, model::text_of(content));
+  write_file(path_, model::text_of(this->content()));
 }
 
 void StagedFile::put(std::span<const std::byte> content) {
@@ -73,7 +87,7 @@ StagedFile::~StagedFile() {
 
 bool StagedFile::shards_hold() const {
   return std::ranges::all_of(shards_, [&](const Shard& shard) {
-    return holds((path_.parent_path() / shard.name).lexically_normal(), shard.content);
+    return holds((path_.parent_path() / shard.name).lexically_normal(), *shard.content);
   });
 }
 

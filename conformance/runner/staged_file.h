@@ -24,9 +24,11 @@ namespace tzmark::conformance {
 // ordinary directory is one for every user: only the input mode read-only forbids it, to all.
 class StagedFile {
  public:
-  // suffix ends the name, such as ".tensors". shards lie where an index looks for them. Throws EnvironmentError if a
-  // file cannot be written.
-  StagedFile(std::span<const std::byte> content, std::string_view suffix, std::vector<Shard> shards = {});
+  // suffix ends the name, such as ".tensors". shards lie where an index looks for them. The placeholder, if there is
+  // one, is where the file gets the absolute path of its directory. content has to outlive the object. Throws
+  // EnvironmentError if a file cannot be written.
+  StagedFile(std::span<const std::byte> content, std::string_view suffix, std::vector<Shard> shards = {},
+             std::string_view directory_placeholder = {});
   ~StagedFile();
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
@@ -38,12 +40,19 @@ class StagedFile {
   // Whether all shards have the content that they had.
   bool shards_hold() const;
 
+  // What the file had at first.
+  std::span<const std::byte> content() const {
+    return replaced_.empty() ? content_ : std::as_bytes(std::span(replaced_));
+  }
+
   std::string_view suffix() const { return suffix_; }
   const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& directory() const { return directory_->path(); }
 
  private:
   std::unique_ptr<ScratchDirectory> directory_;
+  std::span<const std::byte> content_;
+  std::string replaced_;  // the same with the path of the directory
   std::string suffix_;
   std::filesystem::path path_;
   std::vector<Shard> shards_;

@@ -25,8 +25,11 @@ namespace fs = std::filesystem;
 
 // The command of this suite that runs one case.
 std::vector<std::string> own_command(const Manifest& manifest, const Case& item, const Adapter& adapter) {
-  return {"tzmark", "conform", "--adapter", join_command(adapter.argv()), "--corpus", manifest.directory.string(),
-          "--only", item.id};
+  std::vector<std::string> words = {
+      "tzmark", "conform", "--adapter", join_command(adapter.argv()), "--corpus", manifest.directory.string(),
+      "--only", item.id};
+  if (adapter.profile().serves() && !adapter.serves()) words.emplace_back("--one-shot");
+  return words;
 }
 
 model::Description describe_read(std::span<const std::byte> file, const Case& item) {
@@ -77,6 +80,18 @@ std::vector<Command> commands_about(const Case& item, InputMode mode, const Prof
   return commands;
 }
 
+// Whether the adapter has left the other files of a model as they were.
+bool shards_hold(const FileQuestion& about, const Manifest& manifest) {
+  if (about.staged != nullptr) return about.staged->shards_hold();
+  if (about.item.shards.empty()) return true;
+  try {
+    check_files(manifest, about.item);
+    return true;
+  } catch (const EnvironmentError&) {
+    return false;
+  }
+}
+
 // Asks about a file in an input mode. Returns false if there is nothing more to ask about it.
 bool ask_in_mode(InputMode mode, const FileQuestion& about, Worker& worker, std::vector<Step>& steps) {
   const auto& [item, judged, expected, content, name, staged] = about;
@@ -91,7 +106,7 @@ bool ask_in_mode(InputMode mode, const FileQuestion& about, Worker& worker, std:
     if (command == Command::kStream) question.feed = &feed;
     const auto ask = [&](RandomValues&) {
       Step asked = worker.stage.ask(mode, question, content, adapter, limits);
-      if (staged != nullptr && !staged->shards_hold()) asked.changed_file = true;
+      if (!shards_hold(about, worker.manifest)) asked.changed_file = true;
       judge_step(judged, expected, adapter.profile(), asked);
       return asked;
     };
@@ -188,8 +203,8 @@ CaseResult run_case(const Case& item, Worker& worker) {
       return;
     }
     const std::optional<Json> expected = expected_of(item);
-    StagedFile file(content, suffix_of(item), read_shards(worker.manifest, item));
-    ask_about({item, judged, expected, content, file.path(), &file}, worker, steps);
+    StagedFile file(content, suffix_of(item), read_shards(worker.manifest, item), item.directory_placeholder);
+    ask_about({item, judged, expected, file.content(), file.path(), &file}, worker, steps);
   });
 }
 
@@ -316,7 +331,7 @@ CaseResult run_file_case(const Manifest& manifest, const Case& item, std::span<c
     Worker worker(manifest, adapter, options, random_values, budget);
     results.push_back(judge_case_of(item, worker, [&](const Case& judged, std::vector<Step>& steps) {
       // The adapter may have changed it when it started.
-      read_case_file(manifest, item);
+      check_files(manifest, item);
       ask_about({item, judged, expected, content, manifest.directory / item.path}, worker, steps);
     }));
   });
@@ -331,6 +346,8 @@ std::string repro_command(const Manifest& manifest, const Case& item, const Adap
     own.insert(own.end(), {"--keep", "kept"});
     return join_command(own);
   }
+  // In the corpus, shards may have other names than the index says.
+  if (is_sharded(item)) return join_command(own);
   if (step.command == Command::kStream && step.mode == InputMode::kShortReads) {
     own.insert(own.end(), {"--shape", std::string(name_of(step.mode)), "--seed", std::to_string(input.seed)});
     return join_command(own);

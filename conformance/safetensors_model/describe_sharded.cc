@@ -133,7 +133,13 @@ class ShardedReading {
     if (!content) throw std::runtime_error(file + " is not in the directory of the index");
     Description shard = describe(std::as_bytes(std::span(*content)), profile_, without_);
     const auto defect = std::ranges::find_if(shard.defects, model::refuses_decode);
-    if (defect != shard.defects.end()) throw Refused{std::move(*defect)};
+    if (defect != shard.defects.end()) {
+      // Its offset is in this file.
+      defect->wanted = model::Words{fmt::format("{}: {}", file, model::sentence_of(*defect))};
+      defect->clause = model::Clause::kStated;
+      defect->structure = {};
+      throw Refused{std::move(*defect)};
+    }
     // Without a check that no reader can go on without, it has no content.
     if (shard.document.is_null()) return;
     for (Json& tensor : shard.document.at("tensors")) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "runner/file_content.h"
 #include "runner/json.h"
 #include "runner/sha256.h"
 #include "runner/specification.h"
@@ -27,6 +28,8 @@ inline std::string worked_example() {
         "000008000000000000004a00000000000000000000010077033c6634010200000029000200048203ab0901200c128e2f0e87"
         "802c8c7ca0053b65aaf83100e10fc94c3236f6f294c89cd1123708000000000000000000803f000000c00000000000000000"}});
 }
+
+inline std::string sha256_of_file(const std::filesystem::path& file) { return sha256_of(read_file(file)); }
 
 class TestCorpus {
  public:

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
 
 #include "model/model.h"
 #include "model/tables.h"
@@ -50,6 +51,13 @@ std::string content_of(const std::string& path) {
   return content;
 }
 
+// A shard is what a stranger's index names: a FIFO would wait, and a device never ends.
+std::string content_of_shard(const std::filesystem::path& path) {
+  std::error_code absent;
+  if (std::filesystem::is_regular_file(path, absent)) return content_of(path);
+  throw std::runtime_error(path.string() + " is not a regular file");
+}
+
 Json capabilities(const std::set<std::string>& without) {
   Json names = Json::array();
   for (const Layout& layout : layouts()) names.push_back(layout.name);
@@ -70,7 +78,7 @@ Description description_of(const Question& question, const Reader& reader) {
   if (question.file.ends_with(".safetensors")) return safetensors::describe(bytes, reader.profile, reader.without);
   if (!question.file.ends_with(".safetensors.index.json")) return describe(bytes, question.secret, reader.without);
   const auto open_shard = [&](const std::string& name) {
-    return std::optional(content_of(std::filesystem::path(question.file).replace_filename(name)));
+    return std::optional(content_of_shard(std::filesystem::path(question.file).replace_filename(name)));
   };
   return safetensors::describe_sharded(bytes, open_shard, reader.profile, reader.without);
 }

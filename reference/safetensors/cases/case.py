@@ -117,6 +117,8 @@ class Case:
     exercises: str = ""
     # Where the file comes from, in the form of the manifest; make.py names the recipe of a generated one.
     origin: Json | None = None
+    # Text in the file for which the suite puts the absolute path of the directory that it copies the file to.
+    directory_placeholder: str = ""
     # The path of the file without its suffix, if that is not the id.
     stem: str = ""
 
@@ -230,6 +232,7 @@ class Case:
             "sha256": hashlib.sha256(content).hexdigest(),
             "size_bytes": len(content),
             "shards": self.shard_entries() or None,
+            "directory_placeholder": self.directory_placeholder or None,
             "layout": self.layout,
             "features": self.features(),
             "verdict": verdict,

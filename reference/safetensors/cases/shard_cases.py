@@ -207,16 +207,24 @@ def cases() -> Iterator[Case]:
         at=0,
     )
     yield wrong("index-map-case", "no weight_map", '{"Weight_Map": {}}', at=0)
-    again = f'{{"weight_map": {{"a": "{names[0]}", "\\u0061": "{names[0]}"}}}}'
+    # A reader that takes one of the two finds a right model; the other one would be wrong.
+    whole_map = json.dumps(whole)
+    for id, why, first, second in (
+        ("twice", "in two files, the first of them right", *names),
+        ("twice-last", "in two files, the last of them right", *reversed(names)),
+    ):
+        twice = f'{{"weight_map": {whole_map[:-1]}, "a": "{second}"}}}}'
+        twice = twice.replace(names[0], first, 1)
+        at = twice.rindex('"a"')
+        yield wrong(f"index-tensor-{id}", why, twice, at=at, files=shards)
+    again = f'{{"weight_map": {{"\\u0061": "{names[0]}", {whole_map[1:]}}}'
     yield wrong(
         "index-tensor-twice-escaped",
         "in one file twice",
         again,
-        at=again.index('"\\u0061"'),
+        at='"a"',
         files=shards,
     )
-    twice = f'{{"weight_map": {{"a": "{names[0]}", "a": "{names[1]}"}}}}'
-    yield wrong("index-tensor-twice", "in two files", twice, at=twice.rindex('"a"'))
     # A reader that does not refuse the name finds a right shard there, as far as one can be there.
     for id, (name, found) in {
         "slash": ("sub/model.safetensors", "sub/model.safetensors"),
@@ -244,6 +252,17 @@ def cases() -> Iterator[Case]:
             at=len('{"weight_map": {"a": '),
             files={found: shard(a, seed=id)} if found else None,
         )
+
+    # As above, and in the place of the directory the copy of a model has its absolute path.
+    placeholder = "/directory-of-the-index"
+    absolute = wrong(
+        "index-file-full-path",
+        "leads to a shard by its absolute path",
+        f'{{"weight_map": {{"a": "{placeholder}/model.safetensors"}}}}',
+        at=f'"{placeholder}',
+        files={"model.safetensors": shard(a, seed="full-path")},
+    )
+    yield replace(absolute, directory_placeholder=placeholder)
 
     more = spelled(whole | {"d": names[1]})
     yield wrong("shard-lacks", "the shard lacks it", more, "ST-017", '"d"', shards)
