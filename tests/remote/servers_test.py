@@ -180,12 +180,13 @@ def test_rclone(scratch: Path) -> None:
         (root / part).mkdir()
     for case in cases():
         (root / case.parent.name / case.name).write_bytes(case.read_bytes())
+    key = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
     with setting.serving_s3(root.parent, scratch, KEY_ID, SECRET_KEY) as endpoint:
-        access = {
-            "AWS_ACCESS_KEY_ID": KEY_ID,
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-            "AWS_ENDPOINT_URL_S3": endpoint,
-        }
+        check_writing(root, scratch, key | {"AWS_ENDPOINT_URL_S3": endpoint})
+    with setting.serving_s3(
+        root.parent, scratch, KEY_ID, SECRET_KEY, sees_new_files=True
+    ) as endpoint:
+        access = key | {"AWS_ENDPOINT_URL_S3": endpoint}
         compare_all(root, lambda name: f"s3://bucket/{name}", access)
         for change in (
             {"AWS_SECRET_ACCESS_KEY": "another-secret"},
@@ -198,7 +199,6 @@ def test_rclone(scratch: Path) -> None:
             assert (
                 b"HTTP 40" in refused.stderr and b"secret" not in refused.stderr.lower()
             ), refused.stderr
-        check_writing(root, scratch, access)
         absent = setting.run("dump", "s3://bucket/absent", **access)
         assert (
             absent.returncode == setting.ENVIRONMENT and b"HTTP 404" in absent.stderr

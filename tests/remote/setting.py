@@ -181,9 +181,14 @@ def serving_with_nginx(
 
 @contextmanager
 def serving_s3(
-    root: Path, scratch: Path, key_id: str, secret_key: str
+    root: Path,
+    scratch: Path,
+    key_id: str,
+    secret_key: str,
+    sees_new_files: bool = False,
 ) -> Iterator[str]:
-    """Yields the endpoint. Each directory of root is a bucket."""
+    """Yields the endpoint. Each directory of root is a bucket. A server that sees files which others make there at once
+    is slow: it hangs for seconds in reads of a large one."""
     port = free_port()
     command = [
         str(rclone()),
@@ -193,6 +198,7 @@ def serving_s3(
         f"127.0.0.1:{port}",
         "--config",
         str(scratch / "rclone.conf"),
+        *(("--dir-cache-time", "0s") if sees_new_files else ()),
     ]
     with started(
         [*command, str(root)],
