@@ -120,7 +120,7 @@ bool run_once(const Blocking& call, const std::function<void()>& work, Reporter&
       PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
       PyErr_Fetch(&type, &value, &traceback);
       {
-        const Meter::Cancel cancel(call.meter);
+        const Meter::Cancel cancel(call.meter, call.may_wait);
         const Unlocked unlocked;
         static_cast<void>(worker->join());
       }
@@ -143,8 +143,11 @@ bool run_once(const Blocking& call, const std::function<void()>& work, Reporter&
 void run_blocking(const Blocking& call, const std::function<void()>& work) {
   Reporter reporter(call);
   while (run_once(call, work, reporter)) {
-    const Unlocked unlocked;
-    while (call.meter.cancelling()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (call.meter.cancelling()) {
+      check(PyErr_CheckSignals());
+      const Unlocked unlocked;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   reporter.tell_end();
 }

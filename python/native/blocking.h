@@ -38,12 +38,13 @@ class Meter {
   // Ends all calls that use this meter, as long as it exists.
   class Cancel {
    public:
-    explicit Cancel(Meter& meter) : meter_(meter) {
+    // ends_waits: also those of other meters for a server, as a wait knows no meter.
+    Cancel(Meter& meter, bool ends_waits) : meter_(meter), waits_(ends_waits ? 1 : 0) {
       ++meter_.cancelling_;
-      ++any_cancelling_;
+      any_cancelling_ += waits_;
     }
     ~Cancel() {
-      --any_cancelling_;
+      any_cancelling_ -= waits_;
       --meter_.cancelling_;
     }
     Cancel(const Cancel&) = delete;
@@ -51,6 +52,7 @@ class Meter {
 
    private:
     Meter& meter_;
+    const unsigned waits_;
   };
 
  private:

@@ -2,6 +2,7 @@
 #include "reader.h"
 
 #include <new>
+#include <utility>
 
 #include "arguments.h"
 #include "blocking.h"
@@ -21,6 +22,9 @@ struct ReaderState {
 struct ReaderObject {
   PyObject_HEAD ReaderState* state;
 };
+
+// A call that was cancelled for another one has to be made anew.
+struct Again {};
 
 PyObject* reader_type = nullptr;
 
@@ -68,35 +72,49 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   return guarded(file_name, [&] {
     auto state = std::make_unique<ReaderState>();
     state->file_name = file_name;
-    OpenOptions options;
-    options.file_name = file_name;
     if (data != Py_None) {
       state->data = Ref::borrow(data);
-      const std::string_view bytes = view_of_bytes(data);
-      options.data = std::as_bytes(std::span(bytes));
-    } else if (options.file_name.empty()) {
+    } else if (state->file_name.empty()) {
       throw Error(ErrorCode::kUsage, "the file name is empty");
     }
     const auto known = safetensors_profile_from_name(profile);
     if (!known) throw Error(ErrorCode::kUsage, "the profile is \"spec\" or \"library\"");
-    options.profile = *known;
-    options.read.key = key_source(key, passphrase);
-    options.read.io_path = io;
-    options.read.data_file_name = data_file;
-    options.read.threads = threads;
-    options.mapped = mapped != 0;
-    // An index may be long, and a network file system slow. Only a wait for a server can be cancelled.
-    Meter meter;
-    run_blocking({.meter = meter, .total_bytes = 0, .may_wait = is_url(options.file_name)}, [&] {
-      ModelFile model = find_model(options);
-      // Errors name the file in a directory.
-      state->file_name = model.file_name;
-      try {
-        state->model = std::make_shared<OpenModel>(std::move(options), std::move(model));
-      } catch (const Error& error) {
-        throw FileError{state->file_name, error};
+    const auto open = [&] {
+      OpenOptions options;
+      options.file_name = file_name;
+      if (data != Py_None) {
+        const std::string_view bytes = view_of_bytes(data);
+        options.data = std::as_bytes(std::span(bytes));
       }
-    });
+      options.profile = *known;
+      options.read.key = key_source(key, passphrase);
+      options.read.io_path = io;
+      options.read.data_file_name = data_file;
+      options.read.threads = threads;
+      options.mapped = mapped != 0;
+      bool has_begun = false;
+      // An index may be long, and a network file system slow. Only a wait for a server can be cancelled.
+      Meter meter;
+      run_blocking({.meter = meter, .total_bytes = 0, .may_wait = is_url(options.file_name)}, [&] {
+        // The first try may have taken the key.
+        if (std::exchange(has_begun, true)) throw Again();
+        ModelFile model = find_model(options);
+        // Errors name the file in a directory.
+        state->file_name = model.file_name;
+        try {
+          state->model = std::make_shared<OpenModel>(std::move(options), std::move(model));
+        } catch (const Error& error) {
+          throw FileError{state->file_name, error};
+        }
+      });
+    };
+    while (!state->model) {
+      try {
+        open();
+      } catch (const Again&) {
+        state->file_name = file_name;
+      }
+    }
     Ref self = own(reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, 0));
     reinterpret_cast<ReaderObject*>(self.get())->state = state.release();
     return self;

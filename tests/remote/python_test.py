@@ -94,6 +94,27 @@ class Remote(unittest.TestCase):
             self.server.switch = "plain"
             self.check({tensor: model[tensor] for tensor in model})
 
+    def test_a_signal_for_one_call_leaves_the_others_right(self) -> None:
+        """A call that waits for a server is made again when another one is cancelled."""
+        os.environ["TZMARK_HTTP_STALL_S"] = "15"
+        self.server.delay_s = 0.7
+        opened: list[dict[str, np.ndarray]] = []
+
+        def work() -> None:
+            with tzmark.open(self.server.url("plain", "model.tensors")) as model:
+                opened.append({tensor: model[tensor] for tensor in model})
+
+        other = threading.Thread(target=work)
+        other.start()
+        for after_s in (0.3, 0.9):
+            timer = threading.Timer(after_s, signal.raise_signal, (signal.SIGINT,))
+            timer.start()
+            with self.assertRaises(KeyboardInterrupt):
+                tzmark.open(self.server.url("silent", "model.tensors"))
+            timer.join()
+        other.join()
+        self.check(opened[0])
+
     def test_threads_share_a_file(self) -> None:
         for name in self.server.files:
             with tzmark.open(self.server.url("plain", name)) as model:
