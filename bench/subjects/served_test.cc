@@ -34,6 +34,12 @@ TEST(Served, EachRangeHasToArrive) {
   EXPECT_THROW(check_curl_output("206 4\n206 4\n206 3\n", 10, 4), Error);
   EXPECT_THROW(check_curl_output("200 10\n", 10, 10), Error);
   EXPECT_THROW(check_curl_output("", 10, 4), Error);
+  try {
+    check_curl_output("302 0\n", 10, 10);
+    FAIL() << "a redirect is no range";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+  }
 }
 
 }  // namespace
