@@ -277,14 +277,18 @@ void Session::add_field(Slot& slot, const std::string& field) {
 
 std::size_t Session::on_header(char* data, std::size_t size, std::size_t count, void* pointer) {
   Slot& slot = *static_cast<Slot*>(pointer);
-  if (slot.answer.add_line({data, size * count})) return size * count;
-  slot.bad_answer = "the header of the answer is too large";
+  // No exception may pass through libcurl.
+  try {
+    if (slot.answer.add_line({data, size * count})) return size * count;
+    slot.bad_answer = "the header of the answer is too large";
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
   return 0;
 }
 
 std::size_t Session::on_body(char* data, std::size_t size, std::size_t count, void* pointer) {
   Slot& slot = *static_cast<Slot*>(pointer);
-  // No exception may pass through libcurl.
   try {
     const std::span<const char> text(data, size * count);
     if (slot.session->take_body(slot, std::as_bytes(text))) return text.size();

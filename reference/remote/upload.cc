@@ -46,6 +46,8 @@ constexpr std::size_t kReplyBytesMax = 64 << 10;
 constexpr long kStallBytesPerS = 64;
 constexpr milliseconds kCheckMax{250};
 constexpr long kExpectMs = 200;
+// For the removal of parts, which an interrupted program waits for.
+constexpr milliseconds kAbortMax{20'000};
 
 enum class Method : std::uint8_t { kPut, kPost, kDelete, kHead };
 
@@ -54,6 +56,8 @@ struct Request {
   std::string query = {};  // in the order of its names, and encoded, as it is signed
   std::span<const std::byte> body = {};
   std::vector<std::string> fields = {};
+  bool may_take_long = false;                 // no stall before the deadline: S3 joins the parts before it answers
+  std::optional<milliseconds> deadline = {};  // instead of that of the settings
 };
 
 struct Reply {
@@ -88,6 +92,10 @@ class Sender {
 
   // Repeats it while that may help. Returns the reply, whatever its status, if a repetition would not change it.
   Reply send(const Request& request);
+  // How often the last request was sent, as far as libcurl tells.
+  unsigned sent_times() const { return sent_times_; }
+  // From now on, no wait check ends a request.
+  void ignore_wait_check() { is_interruptible_ = false; }
 
  private:
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* sender);
@@ -99,13 +107,15 @@ class Sender {
   CURLcode perform(const Request& request, const Target& target, milliseconds left);
   void set_method(const Request& request);
   void add_field(const std::string& field);
-  static void pause(milliseconds time);
+  void pause(milliseconds time) const;
 
   const Destination& to_;
   Counts& counts_;
   CURL* const easy_;
   curl_slist* fields_ = nullptr;
   std::minstd_rand random_;
+  bool is_interruptible_ = true;
+  unsigned sent_times_ = 0;
   // Of the request.
   std::span<const std::byte> body_;
   std::size_t sent_ = 0;
@@ -115,7 +125,13 @@ class Sender {
 };
 
 std::size_t Sender::on_header(char* data, std::size_t size, std::size_t count, void* pointer) {
-  return static_cast<Sender*>(pointer)->reply_.answer.add_line({data, size * count}) ? size * count : 0;
+  Sender& sender = *static_cast<Sender*>(pointer);
+  try {
+    return sender.reply_.answer.add_line({data, size * count}) ? size * count : 0;
+  } catch (...) {
+    sender.error_ = std::current_exception();
+    return 0;
+  }
 }
 
 std::size_t Sender::on_body(char* data, std::size_t size, std::size_t count, void* pointer) {
@@ -149,11 +165,12 @@ int Sender::on_seek(void* pointer, curl_off_t offset, int origin) {
 }
 
 int Sender::on_progress(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  Sender& sender = *static_cast<Sender*>(pointer);
   try {
-    check_wait();
+    if (sender.is_interruptible_) check_wait();
     return 0;
   } catch (...) {
-    static_cast<Sender*>(pointer)->error_ = std::current_exception();
+    sender.error_ = std::current_exception();
     return 1;
   }
 }
@@ -207,8 +224,10 @@ CURLcode Sender::perform(const Request& request, const Target& target, milliseco
   set_option(easy_, CURLOPT_NOPROGRESS, 0L);
   set_option(easy_, CURLOPT_XFERINFOFUNCTION, &Sender::on_progress);
   set_option(easy_, CURLOPT_XFERINFODATA, this);
-  set_option(easy_, CURLOPT_LOW_SPEED_LIMIT, kStallBytesPerS);
-  set_option(easy_, CURLOPT_LOW_SPEED_TIME, static_cast<long>(to_.settings.stall_max.count() / 1000));
+  if (!request.may_take_long) {
+    set_option(easy_, CURLOPT_LOW_SPEED_LIMIT, kStallBytesPerS);
+    set_option(easy_, CURLOPT_LOW_SPEED_TIME, static_cast<long>(to_.settings.stall_max.count() / 1000));
+  }
   // Of a server that does not answer "Expect: 100-continue", which libcurl would sign if a field left it out.
   set_option(easy_, CURLOPT_EXPECT_100_TIMEOUT_MS, kExpectMs);
   set_option(easy_, CURLOPT_TIMEOUT_MS, static_cast<long>(left.count()));
@@ -221,10 +240,10 @@ CURLcode Sender::perform(const Request& request, const Target& target, milliseco
   return curl().easy_perform(easy_);
 }
 
-void Sender::pause(milliseconds time) {
+void Sender::pause(milliseconds time) const {
   const auto end = Clock::now() + time;
   for (auto now = Clock::now(); now < end; now = Clock::now()) {
-    check_wait();
+    if (is_interruptible_) check_wait();
     std::this_thread::sleep_for(std::min<Clock::duration>(end - now, kCheckMax));
   }
 }
@@ -234,12 +253,17 @@ Reply Sender::send(const Request& request) {
   if (!request.query.empty()) target.address += "?" + request.query;
   const RemoteSettings& settings = to_.settings;
   const auto begin = Clock::now();
+  const auto end = begin + request.deadline.value_or(settings.deadline);
   for (unsigned failures = 1;; ++failures) {
-    const auto left = std::chrono::ceil<milliseconds>(begin + settings.deadline - Clock::now());
+    sent_times_ = failures;
+    const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     const CURLcode code = perform(request, target, std::max(left, milliseconds(1)));
     if (error_) std::rethrow_exception(error_);
     const int status = reply_.answer.status();
-    const bool has_reply = code == CURLE_OK && reply_.answer.is_complete();
+    const bool is_refused = status >= 300;
+    // A success before all was sent is none.
+    const bool is_early = request.method == Method::kPut && sent_ < body_.size() && !is_refused;
+    const bool has_reply = code == CURLE_OK && reply_.answer.is_complete() && !is_early;
     if (has_reply && !is_temporary_status(status)) return std::move(reply_);
     const std::string s3 = s3_code(reply_.body);
     const std::string problem = !has_reply   ? curl_problem(code, text_.data())
@@ -249,7 +273,7 @@ Reply Sender::send(const Request& request) {
     if (reply_.answer.retry_after()) retry_after = parse_retry_after(*reply_.answer.retry_after(), std::time(nullptr));
     const milliseconds wait = pause_before_retry(settings, failures, retry_after, random_);
     const bool may_help = has_reply || code == CURLE_OK || is_repeatable(code);
-    if (!may_help || failures >= settings.attempts_max || Clock::now() + wait >= begin + settings.deadline) {
+    if (!may_help || failures >= settings.attempts_max || Clock::now() + wait >= end) {
       const std::chrono::duration<double> elapsed = Clock::now() - begin;
       throw Error(
           ErrorCode::kWriteFailed,
@@ -260,17 +284,21 @@ Reply Sender::send(const Request& request) {
   }
 }
 
-// Throws for a reply that is no success.
-void require_success(const Reply& reply, const char* what) {
+bool is_success(int status) { return status >= 200 && status < 300; }
+
+[[noreturn]] void refuse(const Reply& reply, const char* what) {
   const int status = reply.answer.status();
   const std::string code = s3_code(reply.body);
-  // Some requests end with an error although they began with status 200.
-  if (status >= 200 && status < 300 && code.empty()) return;
   std::string problem = fmt::format("{}: {}{}{}", what, status_text(status), code.empty() ? "" : ", ", code);
   if (is_redirect(status) && !reply.answer.bucket_region().empty()) {
     problem += fmt::format(": the bucket is in region {}: set AWS_REGION", printable(reply.answer.bucket_region()));
   }
-  throw Error(status == 412 ? ErrorCode::kOpenFailed : ErrorCode::kWriteFailed, problem);
+  throw Error(ErrorCode::kWriteFailed, problem);
+}
+
+// Throws for a reply that is no success.
+void require_success(const Reply& reply, const char* what) {
+  if (!is_success(reply.answer.status())) refuse(reply, what);
 }
 
 // One file on its way.
@@ -284,26 +312,53 @@ class Upload {
   }
 
   UploadReport run() {
-    if (!options_.may_replace) {
-      const int status = sender_.send({.method = Method::kHead}).answer.status();
-      if (status >= 200 && status < 300) throw Error(ErrorCode::kOpenFailed, "the object exists already");
+    before_ = head();
+    if (!options_.may_replace && is_success(before_.status())) throw_exists();
+    // What cannot be seen may exist.
+    if (!options_.may_replace && before_.status() != 404) {
+      throw Error(ErrorCode::kWriteFailed,
+                  fmt::format("it cannot be told whether the object exists: {}", status_text(before_.status())));
     }
     bytes_ <= part_bytes_ ? put_whole() : put_parts();
-    const Reply there = sender_.send({.method = Method::kHead});
-    // Who may write need not be allowed to read.
-    if (there.answer.status() != 403) require_success(there, "the object that was written cannot be found");
-    if (there.answer.status() != 403 && there.answer.content_length() && *there.answer.content_length() != bytes_) {
-      throw Error(ErrorCode::kWriteFailed,
-                  fmt::format("the server has {} bytes of {}", *there.answer.content_length(), bytes_));
-    }
-    return {.parts = static_cast<unsigned>(etags_.size()), .requests = counts_.requests, .retries = counts_.retries};
+    return {.parts = static_cast<unsigned>(etags_.size()),
+            .requests = counts_.requests,
+            .retries = counts_.retries,
+            .why_not_checked = why_not_checked()};
   }
 
  private:
+  Answer head() { return sender_.send({.method = Method::kHead}).answer; }
+
+  [[noreturn]] void throw_exists() const {
+    const bool may_be_ours = sender_.sent_times() > 1;
+    throw Error(ErrorCode::kOpenFailed,
+                may_be_ours ? "the object exists; it may be that of this command, as an answer to it was lost"
+                            : "the object exists already");
+  }
+
+  // Compares the size of what is there now. Who may write need not be allowed to read.
+  std::string why_not_checked() {
+    Answer there;
+    try {
+      there = head();
+    } catch (const Error& error) {
+      return error.message();
+    }
+    if (there.status() == 404) throw Error(ErrorCode::kWriteFailed, "the object that was written is not there");
+    if (there.status() != 200) return status_text(there.status());
+    if (there.content_length() && *there.content_length() != bytes_) {
+      throw Error(ErrorCode::kWriteFailed,
+                  fmt::format("the server has {} bytes of {}", *there.content_length(), bytes_));
+    }
+    return {};
+  }
+
   void put_whole() {
     std::vector<std::byte> body(bytes_);
     file_.read_at(0, std::span(body));
-    require_success(sender_.send({.body = body, .fields = conditions_}), "the object was not written");
+    const Reply reply = sender_.send({.body = body, .fields = conditions_});
+    if (reply.answer.status() == 412) throw_exists();
+    require_success(reply, "the object was not written");
     if (options_.progress) options_.progress(bytes_);
   }
 
@@ -347,7 +402,8 @@ class Upload {
         const Reply reply = sender.send({.query = query_of_part(part), .body = body});
         require_success(reply, "a part was not written");
         etags_[part] = reply.answer.etag();
-        if (etags_[part].empty()) throw Error(ErrorCode::kWriteFailed, "the server gave a part no ETag");
+        // It is sent back, with those of all other parts.
+        if (!can_be_sent(etags_[part])) throw Error(ErrorCode::kWriteFailed, "the server gave a part no valid ETag");
         if (options_.progress) options_.progress(body.size());
       }
     } catch (...) {
@@ -357,25 +413,42 @@ class Upload {
     }
   }
 
+  // An answer is a success only if it says so: a server sends status 200 before it knows. Any other one may hide one.
   void complete() {
     const std::string text = completion_text(etags_);
-    const Answer before = sender_.send({.method = Method::kHead}).answer;
-    const Reply reply = sender_.send({.method = Method::kPost,
-                                      .query = "uploadId=" + percent_encoded(id_, "-._~"),
-                                      .body = std::as_bytes(std::span(text)),
-                                      .fields = conditions_});
-    // The answer to a first request may have been lost, after which the upload is no more. libcurl repeats some itself.
-    if (reply.answer.status() == 404 && is_new(before)) return;
-    require_success(reply, "the upload was not completed");
+    const Request request = {.method = Method::kPost,
+                             .query = "uploadId=" + percent_encoded(id_, "-._~"),
+                             .body = std::as_bytes(std::span(text)),
+                             .fields = conditions_,
+                             .may_take_long = true};
+    for (unsigned attempt = 1;; ++attempt) {
+      Reply reply;
+      try {
+        reply = sender_.send(request);
+      } catch (const Error&) {
+        if (is_new()) return;
+        throw;
+      }
+      const bool is_started = is_success(reply.answer.status());
+      if (is_started && tells_completion(reply.body)) return;
+      if (reply.answer.status() == 412) throw_exists();
+      if (is_new()) return;
+      if (!is_started || attempt >= to_.settings.attempts_max) refuse(reply, "the upload was not completed");
+    }
   }
 
   // Whether the object is that of this upload, as far as the server tells: another one than before, of so many parts
   // and bytes.
-  bool is_new(const Answer& before) {
-    const Answer there = sender_.send({.method = Method::kHead}).answer;
-    const bool is_other =
-        before.status() == 404 ||
-        (before.status() == 200 && (before.etag() != there.etag() || before.last_modified() != there.last_modified()));
+  bool is_new() {
+    Answer there;
+    try {
+      there = head();
+    } catch (const Error&) {
+      return false;
+    }
+    const bool is_other = before_.status() == 404 ||
+                          (before_.status() == 200 &&
+                           (before_.etag() != there.etag() || before_.last_modified() != there.last_modified()));
     return there.status() == 200 && is_other && there.content_length() == bytes_ &&
            there.etag().ends_with(fmt::format("-{}\"", etags_.size()));
   }
@@ -383,11 +456,13 @@ class Upload {
   // Called with an exception, which says what matters unless parts stay on the server.
   void abort() {
     std::string why;
+    sender_.ignore_wait_check();
     try {
-      const Reply reply =
-          sender_.send({.method = Method::kDelete, .query = "uploadId=" + percent_encoded(id_, "-._~")});
+      const Reply reply = sender_.send({.method = Method::kDelete,
+                                        .query = "uploadId=" + percent_encoded(id_, "-._~"),
+                                        .deadline = std::min(kAbortMax, to_.settings.deadline)});
       const int status = reply.answer.status();
-      if ((status >= 200 && status < 300) || status == 404) return;
+      if (is_success(status) || status == 404) return;
       why = status_text(status);
     } catch (const Error& error) {
       why = error.message();
@@ -410,6 +485,7 @@ class Upload {
   std::vector<std::string> conditions_;
   Counts counts_;
   Sender sender_;
+  Answer before_;  // of the object
   std::string id_;
   std::vector<std::string> etags_;
   std::atomic<std::size_t> next_part_ = 0;

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 namespace tzmark {
@@ -13,6 +16,21 @@ namespace {
 
 constexpr std::array<std::pair<std::string_view, char>, 5> kEntities = {
     {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}}};
+
+// Returns what "&amp;", "&#38;" or "&#x26;" stands for, if it is printable ASCII.
+std::optional<char> character_of(std::string_view entity) {
+  const auto named = std::ranges::find(kEntities, entity, &std::pair<std::string_view, char>::first);
+  if (named != kEntities.end()) return named->second;
+  if (!entity.starts_with("&#") || !entity.ends_with(';')) return std::nullopt;
+  std::string_view digits = entity.substr(2, entity.size() - 3);
+  const bool is_hex = digits.starts_with('x');
+  if (is_hex) digits.remove_prefix(1);
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, is_hex ? 16 : 10);
+  const bool is_whole = error == std::errc() && end == digits.data() + digits.size();
+  if (!is_whole || value < 0x20 || value > 0x7E) return std::nullopt;
+  return static_cast<char>(value);
+}
 
 }  // namespace
 
@@ -35,12 +53,22 @@ std::string xml_text(std::string_view xml, std::string_view element) {
   if (std::ranges::any_of(rest, [](char c) { return static_cast<unsigned char>(c) < 0x20; })) return {};
   std::string text;
   while (!rest.empty()) {
-    const auto entity = std::ranges::find_if(kEntities, [&](const auto& one) { return rest.starts_with(one.first); });
-    const bool is_entity = entity != kEntities.end();
-    text += is_entity ? entity->second : rest.front();
-    rest.remove_prefix(is_entity ? entity->first.size() : 1);
+    if (rest.front() != '&') {
+      text += rest.front();
+      rest.remove_prefix(1);
+      continue;
+    }
+    const std::string_view entity = rest.substr(0, rest.find(';') + 1);
+    const auto character = character_of(entity);
+    if (!character) return {};
+    text += *character;
+    rest.remove_prefix(entity.size());
   }
   return text;
+}
+
+bool tells_completion(std::string_view xml) {
+  return xml.find("<CompleteMultipartUploadResult") != xml.npos && xml.find("<Error") == xml.npos;
 }
 
 std::string completion_text(std::span<const std::string> etags) {

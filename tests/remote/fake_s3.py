@@ -22,7 +22,10 @@ PART_BYTES_MIN = 5 << 20
 
 @dataclass
 class Fault:
-    kind: str  # a status, or "cut", "silent", "lost" (done, and then cut), or "late" (status 200 with an error in it)
+    # A status, or "cut", "silent", "lost" (done, and then cut), "done-500" (done, and another status), "late" (status
+    # 200 with an error in it), "blank" (status 200 and blanks), "slow" (blanks for 3 s, and then done), or "early" (an
+    # answer before the body was read).
+    kind: str
     times: int = 1
 
 
@@ -72,6 +75,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         store = self.store
+        if self.peeked("early"):
+            self.close_connection = True
+            return self.reply(200, b"", {"ETag": '"early"'})
         length = int(self.headers.get("Content-Length", 0))
         body = self.rfile.read(length)
         if len(body) < length:  # the sender is gone
@@ -100,16 +106,43 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "silent":
             store.stopped.wait(20)
             return self.cut()
+        if kind == "blank":
+            return self.reply(200, b" \n ")
+        if kind == "slow":
+            self.send_response_only(200)
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.close_connection = True
+            for _ in range(6):
+                self.wfile.write(b" ")
+                self.wfile.flush()
+                store.stopped.wait(0.5)
         if kind == "late":
             return self.reply(200, b"<Error><Code>InternalError</Code></Error>")
-        if kind not in (None, "lost"):
+        if kind not in (None, "lost", "done-500", "slow"):
             return self.reply(int(kind or 500), b"<Error><Code>SlowDown</Code></Error>")
         name = urllib.parse.unquote(path).lstrip("/")
         with store.lock:
             answer = self.done(operation, name, query, body)
         if kind == "lost":
             return self.cut()
+        if kind == "slow":
+            self.wfile.write(answer[1])
+            return
+        if kind == "done-500":
+            return self.reply(500, b"")
         self.reply(*answer)
+
+    def peeked(self, kind: str) -> bool:
+        """Whether the request meets that fault, which then has one time less."""
+        store = self.store
+        query = urllib.parse.parse_qs(self.path.partition("?")[2])
+        with store.lock:
+            fault = store.faults.get(self.operation(query))
+            if fault is None or fault.kind != kind or fault.times == 0:
+                return False
+            fault.times -= 1
+            return True
 
     do_PUT = do_POST = do_DELETE = do_HEAD = answer
 

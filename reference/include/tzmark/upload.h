@@ -3,7 +3,8 @@
 // A large file goes in parts, several at a time. The SHA-256 of each request's body is a part of its signature, so that
 // the server refuses what it did not receive as it was sent. The object appears when all parts are there, in place of
 // an older one. A failure removes the parts from the server; those of a process that was killed stay, and cost, until a
-// rule of the bucket's lifecycle or `aws s3api abort-multipart-upload` removes them. Requests are repeated as those
+// rule of the bucket's lifecycle or `aws s3api abort-multipart-upload` removes them. An upload that the wait check of
+// tzmark/io.h ends removes them too. Requests are repeated as those
 // that read are, with the same settings and credentials: see docs/remote.md.
 //
 // Thread-safe. Errors: TZE-USE-001 for what is no s3 URL; TZE-AVL-001 without libcurl 7.87; TZE-ENV-003 if the server
@@ -31,6 +32,7 @@ struct UploadOptions {
 struct UploadReport {
   unsigned parts = 0;  // 0: one request for all of it
   std::uint64_t requests = 0, retries = 0;
+  std::string why_not_checked = {};  // why the size of the object could not be compared; empty if it was
 };
 
 UploadReport upload(File& file, const std::string& s3_url, const UploadOptions& options = {});
