@@ -132,7 +132,7 @@ void add_remote(CLI::App& bench, const std::vector<std::string>& command) {
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 50));
   app.add_flag("--no-raw", given->no_raw, "Leave out the raw transfers");
-  app.add_flag("--curl", given->curl, "Also measure curl --parallel, for the same ranges of http and https");
+  app.add_flag("--curl", given->curl, "Also measure curl, for the same ranges of http and https in parallel");
   app.add_flag("--peers", given->peers, "Also measure tensorizer (scripts/peers installs it) and the Python module");
   app.add_option("--rounds", given->rounds, "Samples per subject; an interval needs 6 or more")
       ->check(CLI::PositiveNumber)
