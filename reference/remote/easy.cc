@@ -94,6 +94,8 @@ std::vector<std::string> set_access_options(CURL* easy, const Access& access) {
     return {};
   }
   set_option(easy, CURLOPT_AWS_SIGV4, access.signature.c_str());
+  // Which libcurl 8.14 refuses together. s3_location has refused the paths that this changes.
+  set_option(easy, CURLOPT_PATH_AS_IS, 0L);
   if (access.session_token.empty()) return {};
   return {"x-amz-security-token: " + access.session_token};
 }

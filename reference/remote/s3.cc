@@ -149,6 +149,16 @@ AwsSettings::Addressing addressing_from(const Environment& environment) {
   refuse_settings(fmt::format("TZMARK_S3_ADDRESSING is '{}', but auto, path or virtual is expected", text));
 }
 
+bool has_dot_segment(std::string_view key) {
+  while (true) {
+    const std::size_t slash = key.find('/');
+    const std::string_view segment = key.substr(0, slash);
+    if (segment == "." || segment == "..") return true;
+    if (slash == key.npos) return false;
+    key.remove_prefix(slash + 1);
+  }
+}
+
 bool is_word(std::string_view text, std::string_view others) {
   return !text.empty() && std::ranges::all_of(text, [&](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || others.find(c) != others.npos;
@@ -205,6 +215,10 @@ S3Location s3_location(std::string_view s3_url, const AwsSettings& settings) {
   const std::string_view key = slash == name.npos ? std::string_view() : name.substr(slash + 1);
   if (!is_word(bucket, ".-_")) refuse_settings("invalid URL: s3://BUCKET/KEY is expected");
   if (key.empty()) refuse_settings(fmt::format("invalid URL: s3://{} names no object of the bucket", bucket));
+  if (has_dot_segment(key)) {
+    refuse_settings(
+        "the key has a part . or .. between slashes, which libcurl would resolve: another object would be read");
+  }
   if (!is_word(settings.region, "-")) refuse_settings("the region of AWS is not the name of a region");
   Url url;
   if (settings.endpoint.empty()) {

@@ -131,7 +131,8 @@ TEST(S3Location, IsAUrl) {
 }
 
 TEST(S3Location, RefusesWhatIsNoObject) {
-  for (const char* const name : {"s3://", "s3://bucket", "s3://bucket/", "s3:///key", "s3://id:secret@bucket/key"}) {
+  for (const char* const name : {"s3://", "s3://bucket", "s3://bucket/", "s3:///key", "s3://id:secret@bucket/key",
+                                 "s3://bucket/../other/key", "s3://bucket/a/./b", "s3://bucket/a/.."}) {
     EXPECT_EQ(test::caught([&] { s3_location(name, {}); }).code, ErrorCode::kUsage) << name;
     EXPECT_EQ(test::message_of([&] { s3_location(name, {}); }).find("secret"), std::string::npos) << name;
   }
@@ -140,6 +141,13 @@ TEST(S3Location, RefusesWhatIsNoObject) {
         << endpoint;
   }
   EXPECT_EQ(test::caught([] { s3_location("s3://b/k", {.region = "x/y"}); }).code, ErrorCode::kUsage);
+}
+
+TEST(S3Location, TakesDotsThatAreNoSegment) {
+  for (const char* const key : {"a.b", "...", "a/.b", ".a/b.", "-._~"}) {
+    EXPECT_EQ(s3_location("s3://b/" + std::string(key), {.endpoint = "http://h"}).url,
+              "http://h/b/" + std::string(key));
+  }
 }
 
 TEST(S3Location, SignsWithCredentials) {

@@ -162,7 +162,8 @@ class Handler(BaseHTTPRequestHandler):
             store.objects[name] = body
             return 200, b"", {"ETag": etag_of(body)}
         if operation == "create":
-            upload = f"id &{len(store.uploads)}/+="
+            # No plus sign: libcurl 8.14 signs one in a query wrongly, and the server then refuses the request.
+            upload = f"id &{len(store.uploads)}/~="
             store.uploads[upload] = {}
             escaped = upload.replace("&", "&amp;")
             return 200, f"<R><UploadId>{escaped}</UploadId></R>".encode(), {}
