@@ -3,47 +3,22 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <ctime>
 #include <span>
 #include <string>
 
 #include "bytes/utf8.h"
+#include "io/sigpipe_block.h"
 #include "io/stream.h"
 #include "io/url.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
 namespace {
-
-// Blocks SIGPIPE while this thread writes.
-class SigpipeBlock {
- public:
-  SigpipeBlock() {
-    ::sigemptyset(&sigpipe_);
-    ::sigaddset(&sigpipe_, SIGPIPE);
-    sigset_t pending;
-    was_pending_ = ::sigpending(&pending) == 0 && ::sigismember(&pending, SIGPIPE) == 1;
-    ::pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
-  }
-  ~SigpipeBlock() {
-    const timespec at_once{};
-    while (!was_pending_ && ::sigtimedwait(&sigpipe_, nullptr, &at_once) < 0 && errno == EINTR) {
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SigpipeBlock(const SigpipeBlock&) = delete;
-  SigpipeBlock& operator=(const SigpipeBlock&) = delete;
-
- private:
-  sigset_t sigpipe_{}, before_{};
-  bool was_pending_ = false;
-};
 
 // Opens a placeholder for a closed descriptor, in the wrong direction, so that output to a closed stdout fails instead
 // of being lost. Without /dev, the placeholder only occupies the number.

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <sodium.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -205,15 +204,6 @@ struct CurlRun {
   std::uint64_t elapsed_ns, cpu_ns;
   std::string output;
 };
-
-std::uint64_t cpu_of_children_ns() {
-  rusage usage{};
-  ::getrusage(RUSAGE_CHILDREN, &usage);
-  const auto ns = [](const timeval& time) {
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1'000;
-  };
-  return ns(usage.ru_utime) + ns(usage.ru_stime);
-}
 
 CurlRun run_curl(const std::string& configuration) {
   constexpr std::chrono::minutes kTimeout{10};

@@ -17,6 +17,15 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{}B", bytes);
 }
 
+std::uint64_t cpu_ns_of(int who) {
+  rusage usage{};
+  ::getrusage(who, &usage);
+  const auto ns = [](const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1'000;
+  };
+  return ns(usage.ru_utime) + ns(usage.ru_stime);
+}
+
 }  // namespace
 
 std::string_view name_of(FileOperation operation) {
@@ -92,14 +101,8 @@ void Subject::see_pages(std::optional<double> huge_share) {
                                              : std::max(kept.value_or(0), *huge_share);
 }
 
-std::uint64_t cpu_now_ns() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto ns = [](const timeval& time) {
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1'000;
-  };
-  return ns(usage.ru_utime) + ns(usage.ru_stime);
-}
+std::uint64_t cpu_now_ns() { return cpu_ns_of(RUSAGE_SELF); }
+std::uint64_t cpu_of_children_ns() { return cpu_ns_of(RUSAGE_CHILDREN); }
 
 RunTimer::RunTimer(const std::string& directory) : directory_(directory) {
   if (const auto device = directory_.empty() ? std::nullopt : device_counters(directory_)) {

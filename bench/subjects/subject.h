@@ -123,6 +123,8 @@ class Subject {
 
 // User and system time of this process, all threads included.
 std::uint64_t cpu_now_ns();
+// The same of child processes that have ended.
+std::uint64_t cpu_of_children_ns();
 
 // Times one operation, from construction to stop().
 class RunTimer {

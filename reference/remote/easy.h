@@ -5,8 +5,6 @@
 
 #include <curl/curl.h>
 
-#include <csignal>
-#include <ctime>
 #include <new>
 #include <string>
 #include <string_view>
@@ -39,30 +37,6 @@ Value information(CURL* easy, CURLINFO which) {
   curl().easy_getinfo(easy, which, &value);
   return value;
 }
-
-// Keeps SIGPIPE from the process while TLS of early versions of libcurl writes to connections that have ended.
-class SigpipeBlock {
- public:
-  SigpipeBlock() {
-    sigset_t pending;
-    ::sigpending(&pending);
-    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
-    ::sigemptyset(&sigpipe_);
-    ::sigaddset(&sigpipe_, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
-  }
-  ~SigpipeBlock() {
-    constexpr timespec kNow{};
-    if (!was_pending_) ::sigtimedwait(&sigpipe_, nullptr, &kNow);
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SigpipeBlock(const SigpipeBlock&) = delete;
-  SigpipeBlock& operator=(const SigpipeBlock&) = delete;
-
- private:
-  sigset_t sigpipe_{}, before_{};
-  bool was_pending_ = false;
-};
 
 // Whether a later request may succeed.
 bool is_repeatable(CURLcode code);

@@ -16,6 +16,7 @@
 
 #include "bytes/requires.h"
 #include "bytes/utf8.h"
+#include "io/sigpipe_block.h"
 #include "io/wait_check.h"
 #include "remote/easy.h"
 #include "remote/link_local.h"

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,7 @@
 
 #include "bytes/threads.h"
 #include "bytes/utf8.h"
+#include "io/sigpipe_block.h"
 #include "io/url.h"
 #include "io/wait_check.h"
 #include "remote/answer.h"

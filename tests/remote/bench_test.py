@@ -184,7 +184,7 @@ class Bench(unittest.TestCase):
 
     def test_curl_reads_the_same_ranges(self) -> None:
         if shutil.which("curl") is None:
-            self.skipTest("curl is not installed")
+            self.skipTest("curl is not installed: apt-get install curl")
         head = struct.pack("<Q", 2) + b"{}"
         self.server.files["large"] = head + os.urandom(40 << 20)
         url = self.server.url("plain", "large")
