@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <variant>
 
 #include "allocation.h"
 #include "memory_file.h"
-#include "on_threads.h"
 #include "tzmark/device.h"
 #include "tzmark/error.h"
 #include "tzmark/threads.h"
@@ -20,8 +18,6 @@
 
 namespace tzmark::py {
 namespace {
-
-constexpr std::size_t kPieceBytes = 2 << 20;
 
 // The elements of a tensor without stored values; none is larger.
 alignas(kAlignBytes) constinit std::array<std::byte, 256> zeros{};
@@ -257,25 +253,6 @@ std::string OpenModel::shard_name(std::size_t shard) const {
   return file_name_.substr(0, file_name_.rfind('/') + 1) + safetensors_->shards()[shard].file_name;
 }
 
-// Reads in pieces on several threads, so that a read ends soon after it is cancelled.
-void OpenModel::read_pieces(std::size_t shard, std::uint64_t offset, std::span<std::byte> out) const {
-  std::atomic<std::uint64_t> next = 0;
-  const std::size_t pieces = (out.size() + kPieceBytes - 1) / kPieceBytes;
-  run_on_threads<std::monostate>(static_cast<unsigned>(std::min<std::size_t>(threads_, pieces)), [&](std::monostate) {
-    const std::uint64_t at = next.fetch_add(kPieceBytes);
-    if (at >= out.size()) return false;
-    meter_->check();
-    const auto piece = out.subspan(static_cast<std::size_t>(at));
-    const std::size_t length = std::min(piece.size(), kPieceBytes);
-    // A fault at the end of a huge page makes the kernel clear it forward, as the read then fills it: 1.3 times as fast
-    // on Zen 4 as a fault at its start, after which it is cleared backward.
-    piece[length - 1] = {};
-    safetensors_->read_shard(shard, offset + at, piece.first(length));
-    meter_->add(length);
-    return true;
-  });
-}
-
 std::vector<TensorMemory> OpenModel::load_safetensors(HostMemory::Pages pages) const {
   std::vector<TensorMemory> result;
   result.reserve(size());
@@ -284,7 +261,7 @@ std::vector<TensorMemory> OpenModel::load_safetensors(HostMemory::Pages pages) c
     const SafetensorsShard& info = safetensors_->shards()[shard];
     // The data has neither holes nor overlaps and ends where the file does, so the file is read as it is.
     const Allocation all = allocate(info.file_bytes - info.data_begin, pages);
-    read_pieces(shard, info.data_begin, all.bytes);
+    safetensors_->read_shard(shard, info.data_begin, all.bytes);
     for (; tensor < size() && (*safetensors_)[tensor].shard == shard; ++tensor) {
       TensorMemory memory = describe(tensor);
       memory.data = all.bytes.data() + (*safetensors_)[tensor].begin;
@@ -310,7 +287,7 @@ TensorMemory OpenModel::read(std::size_t tensor, Verification verify) const {
     tensors_->read(tensor, all.bytes, verify);
   } else if (!all.bytes.empty()) {
     const SafetensorsTensor info = (*safetensors_)[tensor];
-    read_pieces(info.shard, safetensors_->shards()[info.shard].data_begin + info.begin, all.bytes);
+    safetensors_->read_shard(info.shard, safetensors_->shards()[info.shard].data_begin + info.begin, all.bytes);
   }
   memory.data = all.bytes.data();
   memory.owner = all.owner;

@@ -99,7 +99,6 @@ class OpenModel {
   std::shared_ptr<const FileMapping> mapping(std::size_t shard) const;
   // The tensor as a view of its mapping, or a copy if its data is not aligned.
   TensorMemory map(std::size_t tensor) const;
-  void read_pieces(std::size_t shard, std::uint64_t offset, std::span<std::byte> out) const;
 
   std::shared_ptr<Meter> meter_ = std::make_shared<Meter>();
   std::string file_name_;

@@ -97,6 +97,12 @@ inline std::size_t part_bytes_for(const File& file, std::size_t piece_bytes, std
   return part_bytes == 0 ? piece_bytes : std::min(part_bytes, piece_bytes);
 }
 
+// Returns the most bytes of a piece: more than the default where larger transfers suit the path.
+inline std::size_t piece_bytes_for(const File& file, std::size_t piece_bytes) {
+  if (piece_bytes != PipelineOptions().piece_bytes) return piece_bytes;
+  return std::max(piece_bytes, file.transfer_bytes_default());
+}
+
 // Returns the most bytes of a run of small tensors: one transfer.
 inline std::size_t run_bytes_max(std::size_t piece_bytes, std::size_t part_bytes) {
   return part_bytes == 0 ? piece_bytes : std::min(part_bytes, piece_bytes);

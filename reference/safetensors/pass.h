@@ -22,7 +22,7 @@ class PassedTensor {
   virtual std::uint32_t read(std::uint64_t offset, std::span<std::byte> data) = 0;
   // The whole data, if it lies in host memory as long as the tensor lives; look is then called instead of read.
   virtual std::span<const std::byte> in_memory() const { return {}; }
-  // Returns what read would return for a part of in_memory().
+  // Returns what read would return for a part that is in memory.
   virtual std::uint32_t look(std::span<const std::byte>) const { return 0; }
   // In order, one call at a time. May leave SHA-256 to update_side_by_side.
   virtual void hash(std::span<const std::byte> data, std::uint32_t read_result, std::vector<Sha256Part>& later) = 0;
@@ -38,6 +38,11 @@ class Pass {
   virtual std::uint64_t length(std::size_t tensor) const = 0;
   // Whether SHA-256 of tensors is computed, so that it pays to open several.
   virtual bool hashes() const = 0;
+  // The file from which the data is transferred, many parts at a time; look is then called instead of read. In it the
+  // tensors lie one after the other. Null: the tensors read by themselves.
+  virtual File* file() const { return nullptr; }
+  // The offset in file() of a tensor's data.
+  virtual std::uint64_t file_offset(std::size_t) const { return 0; }
   virtual std::unique_ptr<PassedTensor> open(std::size_t tensor) = 0;
   // Receives data from this offset of a tensor on, which may extend into the tensors after it. Any thread, any order.
   virtual void put(std::size_t tensor, std::uint64_t offset, std::span<const std::byte> data) = 0;
@@ -63,6 +68,7 @@ class PassJob {
 
   PassJob(Pass& pass, std::size_t piece_bytes, unsigned threads)
       : pass_(pass),
+        file_(pass.file()),
         piece_bytes_(piece_bytes),
         lanes_(0, pass.count(), threads, pass.hashes(), {piece_bytes, piece_bytes, open_streams_max()}) {}
 
@@ -81,10 +87,16 @@ class PassJob {
     return true;
   }
 
-  std::size_t reads(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
+  std::size_t reads(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
+    if (file_ == nullptr || piece.has_own_memory || piece.length == 0) return 0;
+    transfers[0].file = file_;
+    transfers[0].transfer.offset = pass_.file_offset(piece.first) + piece.offset;
+    transfers[0].transfer.memory = memory.first(piece.length);
+    return 1;
+  }
 
   void produce(Piece& piece, std::span<std::byte> memory) {
-    if (piece.has_own_memory) {
+    if (piece.large && (piece.has_own_memory || file_ != nullptr)) {
       piece.read_result = piece.large->tensor->look(data_of(piece, memory));
       return;
     }
@@ -105,7 +117,7 @@ class PassJob {
     const auto data = step.memory.subspan(step.piece->read_bytes, static_cast<std::size_t>(pass_.length(tensor)));
     step.piece->read_bytes += data.size();
     small = pass_.open(tensor);
-    small->hash(data, small->read(0, data), parts);
+    small->hash(data, file_ != nullptr ? small->look(data) : small->read(0, data), parts);
   }
   void finish_small(Small& small, const ChainStep<Piece>&) { small->finish(); }
   void add_part(const ChainStep<Piece>& step, std::vector<Sha256Part>& parts) {
@@ -129,6 +141,7 @@ class PassJob {
   }
 
   Pass& pass_;
+  File* const file_;
   const std::size_t piece_bytes_;
   Lanes<LargePassed> lanes_;
 };
@@ -139,7 +152,7 @@ inline void run_pass(Pass& pass, unsigned threads, std::size_t piece_bytes) {
   std::uint64_t work_bytes = 0;
   for (std::size_t i = 0; i < pass.count(); ++i) work_bytes += pass.length(i);
   PassJob job(pass, piece_bytes, options.thread_count());
-  Pipeline(job, options, work_bytes, nullptr).run();
+  Pipeline(job, options, work_bytes, pass.file()).run();
 }
 
 }  // namespace tzmark::safetensors

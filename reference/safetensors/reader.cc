@@ -10,8 +10,8 @@
 
 #include "bytes/cursor.h"
 #include "bytes/digest.h"
-#include "codec/device_range.h"
 #include "codec/foreign_file.h"
+#include "codec/range_read.h"
 #include "io/paths.h"
 #include "io/url.h"
 #include "safetensors/dtypes.h"
@@ -19,6 +19,7 @@
 #include "safetensors/pass.h"
 #include "safetensors/shard_files.h"
 #include "safetensors/shard_index.h"
+#include "tzmark/device.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -87,11 +88,22 @@ struct SafetensorsReader::State {
     return listings[shard][tensor - first_tensor[shard]];
   }
 
-  void read_into_device(std::size_t shard, std::uint64_t offset, MutableBuffer out, const DeviceReadOptions& device) {
-    DeviceRangeOptions range{.device = device, .threads = options.threads, .progress = options.progress};
-    range.device.piece_bytes = std::max(device.piece_bytes, options.piece_bytes);
-    about_shard(error_name(shard),
-                [&] { files.with(shard, [&](File& file) { read_range_into_device(file, offset, out, range); }); });
+  // Calls action with the file, and names the shard in errors.
+  template <typename Action>
+  void with_file(std::size_t shard, Action&& action) {
+    about_shard(error_name(shard), [&] { files.with(shard, action); });
+  }
+
+  void read(std::size_t shard, std::uint64_t offset, MutableBuffer out, const DeviceReadOptions* device = nullptr) {
+    RangeReadOptions range{.threads = options.threads, .progress = options.progress};
+    with_file(shard, [&](File& file) {
+      range.piece_bytes = piece_bytes_for(file, options.piece_bytes);
+      if (device != nullptr) {
+        range.piece_bytes = std::max(device->piece_bytes, range.piece_bytes);
+        range.pinned_bytes_max = device->pinned_bytes_max;
+      }
+      read_range(file, offset, out, range);
+    });
   }
 
   // Reads the header of a file, and adds it as a shard.
@@ -160,14 +172,21 @@ class ScanPass final : public safetensors::Pass {
  public:
   using Done = std::function<void(std::size_t, const Sha256Digest&)>;
 
-  ScanPass(const SafetensorsReader& reader, const Progress& progress, const Done& done)
-      : reader_(reader), progress_(progress), done_(done) {}
+  // Scans the tensors from first to before end. file: of the shard that has them, for transfers; may be null.
+  ScanPass(const SafetensorsReader& reader, std::size_t first, std::size_t end, File* file, const Progress& progress,
+           const Done& done)
+      : reader_(reader), first_(first), end_(end), file_(file), progress_(progress), done_(done) {}
 
-  std::size_t count() const override { return reader_.size(); }
-  std::uint64_t length(std::size_t tensor) const override { return reader_[tensor].data_length(); }
+  std::size_t count() const override { return end_ - first_; }
+  std::uint64_t length(std::size_t tensor) const override { return reader_[first_ + tensor].data_length(); }
   bool hashes() const override { return done_ != nullptr; }
+  File* file() const override { return file_; }
+  std::uint64_t file_offset(std::size_t number) const override {
+    const SafetensorsTensor tensor = reader_[first_ + number];
+    return reader_.shards()[tensor.shard].data_begin + tensor.begin;
+  }
   std::unique_ptr<safetensors::PassedTensor> open(std::size_t tensor) override {
-    return std::make_unique<Scanned>(*this, tensor);
+    return std::make_unique<Scanned>(*this, first_ + tensor);
   }
   void put(std::size_t, std::uint64_t, std::span<const std::byte> data) override {
     if (progress_) progress_(data.size());
@@ -201,6 +220,8 @@ class ScanPass final : public safetensors::Pass {
   };
 
   const SafetensorsReader& reader_;
+  const std::size_t first_, end_;
+  File* const file_;
   const Progress& progress_;
   const Done& done_;
   std::mutex mutex_;
@@ -344,8 +365,7 @@ std::unique_ptr<TensorStream> SafetensorsReader::open(std::size_t tensor) const 
 }
 
 void SafetensorsReader::read_shard(std::size_t shard, std::uint64_t offset, MutableBuffer out) const {
-  about_shard(state_->error_name(shard),
-              [&] { state_->files.with(shard, [&](File& file) { file.read_at(offset, out); }); });
+  state_->read(shard, offset, out);
 }
 
 void SafetensorsReader::read(std::size_t tensor, MutableBuffer out) const {
@@ -354,7 +374,7 @@ void SafetensorsReader::read(std::size_t tensor, MutableBuffer out) const {
     throw Error(ErrorCode::kUsage,
                 fmt::format("'{}' has {} bytes, but the buffer has {}", info.name, info.data_length(), out.size));
   }
-  open(tensor)->read(0, out);
+  state_->read(info.shard, state_->shards[info.shard].data_begin + info.begin, out);
 }
 
 void SafetensorsReader::read(std::string_view name, MutableBuffer out) const {
@@ -368,7 +388,7 @@ std::vector<DeviceMemory> SafetensorsReader::load_into_device(const DeviceReadOp
   for (std::size_t shard = 0; shard < shards().size(); ++shard) {
     const SafetensorsShard& info = shards()[shard];
     DeviceMemory memory(static_cast<std::size_t>(info.file_bytes - info.data_begin), options.device);
-    state_->read_into_device(shard, info.data_begin, memory.buffer(), options);
+    state_->read(shard, info.data_begin, memory.buffer(), &options);
     loaded.push_back(std::move(memory));
   }
   return loaded;
@@ -380,12 +400,26 @@ void SafetensorsReader::read_into_device(std::size_t tensor, MutableBuffer out,
   if (out.kind != MemoryKind::kDevice || out.size != info.data_length()) {
     throw Error(ErrorCode::kUsage, fmt::format("'{}' needs {} bytes of GPU memory", info.name, info.data_length()));
   }
-  state_->read_into_device(info.shard, state_->shards[info.shard].data_begin + info.begin, out, options);
+  state_->read(info.shard, state_->shards[info.shard].data_begin + info.begin, out, &options);
 }
 
 void SafetensorsReader::scan(const std::function<void(std::size_t, const Sha256Digest&)>& done) const {
-  ScanPass pass(*this, state_->options.progress, done);
-  run_pass(pass, state_->options.threads, state_->options.piece_bytes);
+  const SafetensorsReadOptions& options = state_->options;
+  const auto run = [&](std::size_t first, std::size_t end, File* file, std::size_t piece_bytes) {
+    ScanPass pass(*this, first, end, file, options.progress, done);
+    run_pass(pass, options.threads, piece_bytes);
+  };
+  if (size() == 0) return;
+  // A queue belongs to one file, and a transfer to or from pages needs room around it, so other paths read at once.
+  bool has_queues = true;
+  state_->with_file(0, [&](File& file) { has_queues = file.is_asynchronous() && file.transfer_align_bytes() == 1; });
+  if (!has_queues) return run(0, size(), nullptr, options.piece_bytes);
+  for (std::size_t shard = 0; shard < shards().size(); ++shard) {
+    state_->with_file(shard, [&](File& file) {
+      run(state_->first_tensor[shard], state_->first_tensor[shard + 1], &file,
+          piece_bytes_for(file, options.piece_bytes));
+    });
+  }
 }
 
 void SafetensorsReader::verify() const { scan({}); }

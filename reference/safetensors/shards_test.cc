@@ -8,6 +8,7 @@
 #include <chrono>
 #include <climits>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -22,6 +23,7 @@
 #include "testing/files/memory_file.h"
 #include "testing/files/safetensors_models.h"
 #include "testing/files/test_directory.h"
+#include "tzmark/digest.h"
 
 namespace tzmark {
 namespace {
@@ -215,6 +217,36 @@ TEST(Shards, MoreThanFilesMayBeOpenAreReadOnEveryPath) {
     EXPECT_EQ(reader.shards().size(), 300U);
     reader.verify();
     expect_same_data(content, reader);
+  }
+}
+
+TEST(Shards, AreHashedOnEveryPath) {
+  const test::TestDirectory room;
+  Content content;
+  for (const std::uint64_t bytes : {100'000, 3, 0, 4'096, 70'001, 9'000, 1}) {
+    content.add({"layers." + std::to_string(bytes)}, "uint8", {bytes});
+  }
+  write(room, content, 100'000);
+  for (const IoPath& path : io_paths()) {
+    if (path.traits.is_remote || !path.why_unavailable().empty()) continue;
+    SCOPED_TRACE(path.name);
+    SafetensorsReadOptions options;
+    options.io_path = path.name;
+    options.threads = 2;
+    options.piece_bytes = 4096;
+    std::atomic<std::uint64_t> told = 0;
+    options.progress = [&](std::uint64_t bytes) { told += bytes; };
+    const auto reader = SafetensorsReader::open(room / kIndex, options);
+    ASSERT_GT(reader.shards().size(), 1U);
+    std::map<std::string, Sha256Digest> digests;
+    reader.scan([&](std::size_t tensor, const Sha256Digest& digest) {
+      EXPECT_TRUE(digests.emplace(reader[tensor].name, digest).second);
+    });
+    EXPECT_EQ(told, reader.data_bytes());
+    ASSERT_EQ(digests.size(), content.table.size());
+    for (std::size_t i = 0; i < content.table.size(); ++i) {
+      EXPECT_EQ(digests.at(std::string(content.table[i].name)), sha256(content.data[i])) << content.table[i].name;
+    }
   }
 }
 

@@ -38,7 +38,7 @@ struct ReadOptions {
   std::string io_path = "auto";
   std::string data_file_name;         // the detached data of the file; FORMAT.md, appendix A
   unsigned threads = 0;               // compute threads; 0 = one per core
-  std::size_t piece_bytes = 2 << 20;  // maximal size of a transfer
+  std::size_t piece_bytes = 2 << 20;  // maximal size of a transfer; from a server 8 MiB, unless it is set otherwise
   std::size_t part_bytes = 0;         // about the same for parts of large tensors; 0 = the I/O path's default
   unsigned queue_depth = 0;           // transfers in flight, summed over all threads; 0 = the I/O path's default
   Progress progress;                  // called by verify, scan, read and load

@@ -45,9 +45,9 @@ bool is_safetensors_name(std::string_view file_name);
 struct SafetensorsReadOptions {
   SafetensorsProfile profile = SafetensorsProfile::kSpec;
   std::string io_path = "auto";
-  unsigned threads = 0;  // compute threads; 0 = one per core
-  std::size_t piece_bytes = 2 << 20;
-  Progress progress;  // bytes of tensor data; called by scan, verify and load_into_device
+  unsigned threads = 0;               // compute threads; 0 = one per core
+  std::size_t piece_bytes = 2 << 20;  // maximal size of a transfer; from a server 8 MiB, unless it is set otherwise
+  Progress progress;                  // bytes of tensor data; called by scan, verify, read_shard and load_into_device
 };
 
 // A tensor as the header lists it. The views are valid as long as the reader.
@@ -114,7 +114,7 @@ class SafetensorsReader final : public TensorSource {
   std::vector<DeviceMemory> load_into_device(const DeviceReadOptions& options) const;
   // The same for one tensor, into memory of the caller, which must have its size.
   void read_into_device(std::size_t tensor, MutableBuffer out, const DeviceReadOptions& options) const;
-  // Reads bytes of the file of a shard. Throws TZE-ENV-005 if they are not all there.
+  // Reads bytes of the file of a shard with several threads. Throws TZE-ENV-005 if they are not all there.
   void read_shard(std::size_t shard, std::uint64_t offset, MutableBuffer out) const;
 
   // Reads all data once. Calls done once per tensor, in any order, one call at a time.

@@ -1,13 +1,14 @@
 // The pipeline job of a range: read, copy, done.
-#include "codec/device_range.h"
+#include "codec/range_read.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
-#include "bytes/requires.h"
 #include "codec/device_copies.h"
 #include "codec/lanes.h"
 #include "codec/pipeline.h"
+#include "tzmark/first_touch.h"
 
 namespace tzmark {
 namespace {
@@ -20,21 +21,24 @@ class RangeJob {
     std::size_t before = 0;  // bytes in front of it that a whole page has
   };
 
-  RangeJob(File& file, std::uint64_t offset, MutableBuffer out, const DeviceRangeOptions& options)
+  RangeJob(File& file, std::uint64_t offset, MutableBuffer out, const RangeReadOptions& options)
       : file_(file),
         offset_(offset),
         out_(out),
         options_(options),
-        straight_(file.moves_device_memory()),
-        part_bytes_(part_bytes_for(file, piece_bytes(), options.part_bytes)),
-        copies_(device_of(out), piece_bytes(), /*holds_secrets=*/false) {}
+        straight_(out.kind == MemoryKind::kHost || file.moves_device_memory()),
+        part_bytes_(part_bytes_for(file, options.piece_bytes, options.part_bytes)),
+        first_touch_(out.kind == MemoryKind::kHost ? out.bytes() : std::span<std::byte>()) {
+    if (!straight_) copies_.emplace(device_of(out), options.piece_bytes, /*holds_secrets=*/false);
+  }
 
   PipelineOptions pipeline_options() const {
     PipelineOptions options;
     options.threads = options_.threads;
-    options.piece_bytes = piece_bytes();
+    options.piece_bytes = options_.piece_bytes;
     options.queue_depth = options_.queue_depth;
-    options.memory_bytes_max = options_.device.pinned_bytes_max;
+    if (out_.kind == MemoryKind::kHost) return options;
+    options.memory_bytes_max = options_.pinned_bytes_max;
     if (straight_) {
       options.registered = out_;
     } else {
@@ -51,8 +55,8 @@ class RangeJob {
     piece.has_own_memory = straight_;
     piece.at = next_;
     // The next one begins where a page of the file does.
-    piece.bytes =
-        std::min(out_.size - static_cast<std::size_t>(next_), aligned_part_bytes(offset_ + next_, piece_bytes()));
+    piece.bytes = std::min(out_.size - static_cast<std::size_t>(next_),
+                           aligned_part_bytes(offset_ + next_, options_.piece_bytes));
     next_ += piece.bytes;
     return true;
   }
@@ -63,7 +67,9 @@ class RangeJob {
     transfer.offset = offset_ + piece.at;
     if (straight_) {
       transfer.memory = out_.sub(static_cast<std::size_t>(piece.at), piece.bytes);
-      return 1;
+      if (out_.kind == MemoryKind::kDevice) return 1;
+      first_touch_.touch(transfer.memory.bytes());
+      return split(transfers);
     }
     std::size_t bytes = piece.bytes;
     if (file_.transfer_align_bytes() > 1) {
@@ -75,7 +81,7 @@ class RangeJob {
     }
     transfer.memory = memory.first(bytes);
     transfer.spare_bytes = memory.size() - bytes;
-    return split_transfer(transfers, std::max(kPartAlignBytes, part_bytes_ - part_bytes_ % kPartAlignBytes));
+    return split(transfers);
   }
 
   void produce(Piece&, std::span<std::byte>) {}
@@ -85,33 +91,40 @@ class RangeJob {
 
   void consume(Piece& piece, std::span<std::byte> memory) {
     if (!straight_) {
-      piece.borrower = copies_.start_to_device(out_.data + piece.at, memory.subspan(piece.before, piece.bytes));
+      piece.borrower = copies_->start_to_device(out_.data + piece.at, memory.subspan(piece.before, piece.bytes));
     }
     if (options_.progress) options_.progress(piece.bytes);
   }
   void take_back(Piece& piece) {
-    copies_.wait(static_cast<DeviceCopies::Started*>(std::exchange(piece.borrower, nullptr)));
+    copies_->wait(static_cast<DeviceCopies::Started*>(std::exchange(piece.borrower, nullptr)));
   }
   std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
  private:
-  std::size_t piece_bytes() const { return options_.device.piece_bytes; }
+  std::size_t split(FileTransfers& transfers) const {
+    return split_transfer(transfers, std::max(kPartAlignBytes, part_bytes_ - part_bytes_ % kPartAlignBytes));
+  }
 
   File& file_;
   const std::uint64_t offset_;
   const MutableBuffer out_;
-  const DeviceRangeOptions& options_;
+  const RangeReadOptions& options_;
   const bool straight_;
   const std::size_t part_bytes_;
   std::uint64_t next_ = 0;
-  DeviceCopies copies_;
+  FirstTouch first_touch_;              // of host memory
+  std::optional<DeviceCopies> copies_;  // through pinned memory
 };
 
 }  // namespace
 
-void read_range_into_device(File& file, std::uint64_t offset, MutableBuffer out, const DeviceRangeOptions& options) {
-  TZMARK_REQUIRES(out.kind == MemoryKind::kDevice);
+void read_range(File& file, std::uint64_t offset, MutableBuffer out, const RangeReadOptions& options) {
   if (out.size == 0) return;
+  if (out.kind == MemoryKind::kHost && out.size <= options.piece_bytes) {
+    file.read_at(offset, out);
+    if (options.progress) options.progress(out.size);
+    return;
+  }
   RangeJob job(file, offset, out, options);
   const PipelineOptions pipeline = job.pipeline_options();
   pipeline.check();
