@@ -7,11 +7,14 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "codec/header_reading.h"
 #include "codec/write_plan.h"
 #include "testing/faults/thread_limit.h"
 #include "testing/files/tensors_files.h"
+#include "tzmark/reader.h"
 
 namespace tzmark {
 namespace {
@@ -26,10 +29,12 @@ class UncachedFile final : public File {
 
   std::atomic<std::uint64_t> bad_offset = ~std::uint64_t{0};
   std::atomic<int> reads = 0;
+  std::atomic<int> reads_elsewhere = 0;  // by other threads than that of the test
 
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
     ++reads;
+    if (std::this_thread::get_id() != thread_) ++reads_elsewhere;
     if (offset == bad_offset) throw Error(ErrorCode::kReadFailed, "bad", offset);
     memory_.read_at(offset, out);
     return out.size;
@@ -39,6 +44,7 @@ class UncachedFile final : public File {
 
  private:
   MemoryFile memory_;
+  const std::thread::id thread_ = std::this_thread::get_id();
 };
 
 constexpr std::size_t kTensors = 3'000;
@@ -98,6 +104,24 @@ TEST_F(HeaderPrefetchTest, AnErrorIsThatOfItsTensor) {
       EXPECT_NO_THROW(static_cast<void>(headers.take(i))) << i;
     }
   }
+}
+
+TEST(CheckHeaders, ReadsHeadersAheadThatAreFarApart) {
+  constexpr std::size_t kCount = 60, kBad = 50;
+  test::Content content;
+  for (std::uint64_t i = 0; i < kCount; ++i) content.add({"t", i}, "uint8", {i % 4 == 0 ? 10U : 100'000U});
+  auto owned = std::make_unique<UncachedFile>(content.write());
+  UncachedFile& file = *owned;
+  const Reader reader(std::move(owned));
+  std::vector<std::size_t> visited;
+  const auto visit = [&](std::size_t i, const TensorHeader&, std::span<const std::byte>) { visited.push_back(i); };
+  reader.check_headers(visit);
+  ASSERT_EQ(visited.size(), kCount);
+  EXPECT_GT(file.reads_elsewhere, 10);
+  const std::vector<std::size_t> all = std::exchange(visited, {});
+  file.bad_offset = reader.tensors()[all[kBad]].header_offset;
+  EXPECT_EQ(test::error_of([&] { reader.check_headers(visit); }), ErrorCode::kReadFailed);
+  EXPECT_EQ(visited, std::vector(all.begin(), all.begin() + kBad));
 }
 
 TEST_F(HeaderPrefetchTest, EndsAtAnyTime) {

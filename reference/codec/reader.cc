@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "codec/header_prefetch.h"
 #include "codec/lanes.h"
 #include "codec/reader_state.h"
 #include "codec/undo_journal.h"
@@ -20,6 +21,8 @@ namespace {
 // Headers that are close together are read in one transfer; the window bounds the memory for it.
 constexpr std::size_t kHeaderWindowBytes = 1 << 20;
 constexpr std::uint64_t kHeaderGapBytes = 32 << 10;
+// Headers that are farther apart are read one by one: many at a time, where that is faster.
+constexpr std::uint64_t kHeaderFarBytes = 2 * kHeaderGapBytes;
 
 }  // namespace
 
@@ -30,6 +33,7 @@ ReaderState::ReaderState(std::unique_ptr<File> f, std::unique_ptr<File> d, ReadO
       keys(std::exchange(options.key, std::nullopt), options.key_derivation_limits),
       index(read_index(*file, data_file.get())) {
   pipeline_options().check();
+  if (options.part_bytes == 0) options.piece_bytes = piece_bytes_for(data(), options.piece_bytes);
   // Only messages of encryption need pieces that are larger than parts.
   if (!index.header.encrypted) options.piece_bytes = run_bytes_max(options.piece_bytes, options.part_bytes);
   if (keys.has_key() && !index.header.encrypted) {
@@ -136,13 +140,21 @@ void Reader::check_headers(const HeaderVisitor& visit) const {
   std::uint64_t window_begin = 0;
   std::uint64_t window_end = 0;
   TensorHeader header;
+  const auto begin_of = [&](std::size_t i) { return tensors[state.index.in_file_order(i)].header_offset; };
+  // Whether no window would have the header and the one before or after it.
+  const auto is_far = [&](std::size_t i) {
+    return (i == 0 || begin_of(i) - begin_of(i - 1) > kHeaderFarBytes) &&
+           (i + 1 == tensors.size() || begin_of(i + 1) - begin_of(i) > kHeaderFarBytes);
+  };
+  HeaderPrefetch far_headers(state, tensors.size(), is_far);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::size_t tensor = state.index.in_file_order(i);
     const TensorInfo info = tensors[tensor];
     const std::size_t length = header_room(state.index, tensor);
-    if (length > kHeaderWindowBytes) {
-      // The room is only an upper bound on the size of such a header.
-      const std::vector<std::byte> own = read_header(*state.file, state.index, tensor);
+    // The room is only an upper bound on the size of a header that exceeds the window.
+    if (length > kHeaderWindowBytes || is_far(i)) {
+      const std::vector<std::byte> own =
+          is_far(i) ? far_headers.take(i) : read_header(*state.file, state.index, tensor);
       const auto own_bytes = decode_header(state.index, tensor, own, header);
       if (visit) visit(tensor, header, own_bytes);
       continue;

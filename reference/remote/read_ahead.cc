@@ -74,15 +74,18 @@ std::optional<ReadAhead::Claim> ReadAhead::claim(std::uint64_t offset, std::size
   Trail& trail = trail_to(offset);
   trail.bytes = std::max(bytes, std::clamp(2 * trail.bytes, kLeastBytes, kMostBytes));
   std::uint64_t end = offset + std::min<std::uint64_t>(trail.bytes, file_bytes - offset);
-  // What others have, had, or are reading is not read ahead.
+  // What others have, had, or are reading is not read ahead, unless it is so little that it is not worth a border:
+  // between the data of tensors are headers.
+  const auto is_little = [&](std::uint64_t count) { return count * 8 < trail.bytes; };
   if (const auto next = in_flight_.upper_bound(offset); next != in_flight_.end() && next->first < end) {
     end = next->second.is_kept ? next->first : std::max(next->first, offset + bytes);
   }
   for (const Window& window : windows_) {
-    if (window.offset > offset) end = std::min(end, window.offset);
+    if (window.offset > offset && !is_little(window.bytes->size())) end = std::min(end, window.offset);
   }
   for (const Trail& other : trails_) {
-    if (other.begin > offset) end = std::min(end, std::max(other.begin, offset + bytes));
+    if (other.begin <= offset || is_little(other.end - other.begin)) continue;
+    end = std::min(end, std::max(other.begin, offset + bytes));
   }
   trail.end = end;
   const auto count = static_cast<std::size_t>(end - offset);
@@ -98,8 +101,13 @@ void ReadAhead::end(std::uint64_t offset) {
 
 // The lock is held.
 ReadAhead::Trail& ReadAhead::trail_to(std::uint64_t offset) {
-  const auto found = std::ranges::find_if(trails_, [&](const Trail& t) { return t.bytes > 0 && t.end == offset; });
-  if (found != trails_.end()) return *found;
+  // A read of what is there already, such as a header, may lie in between.
+  Trail* found = nullptr;
+  for (Trail& trail : trails_) {
+    const bool ends_here = trail.bytes > 0 && trail.end <= offset && offset - trail.end <= kLeastBytes;
+    if (ends_here && (found == nullptr || trail.bytes > found->bytes)) found = &trail;
+  }
+  if (found != nullptr) return *found;
   Trail& trail = trails_[next_trail_];
   next_trail_ = (next_trail_ + 1) % trails_.size();
   trail = {offset, offset, kLeastBytes / 2};

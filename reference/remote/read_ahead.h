@@ -1,8 +1,8 @@
 // Parts of a remote file that were read before they were asked for, and how far to read ahead.
 //
 // A small read brings a window of 64 KiB: the reads of headers and of an index are small and next to each other. Where
-// reads follow each other, the windows double up to 8 MiB, so that one thread that waits for each of its reads still
-// has several requests in flight. Thread-safe.
+// reads follow each other, the windows double up to 32 MiB, so that one thread that waits for each of its reads still
+// has many requests in flight. Thread-safe.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ namespace tzmark {
 class ReadAhead {
  public:
   static constexpr std::size_t kLeastBytes = 64 << 10;
-  static constexpr std::size_t kMostBytes = 8 << 20;
-  static constexpr std::size_t kKeptBytesMax = 64 << 20;
+  static constexpr std::size_t kMostBytes = 32 << 20;
+  static constexpr std::size_t kKeptBytesMax = 128 << 20;
 
   // beginning: of the file; it stays.
   explicit ReadAhead(std::vector<std::byte> beginning);
@@ -79,7 +79,7 @@ class ReadAhead {
     bool is_kept;  // afterwards, so that others can have it
   };
 
-  // Returns the trail that ends there, or a new one.
+  // Returns the trail that ends there or a little before, or a new one.
   Trail& trail_to(std::uint64_t offset);
   void end(std::uint64_t offset);
 
