@@ -212,13 +212,16 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
   return rates;
 }
 
-Document::Document(std::vector<std::string> command, std::string directory) {
-  // User information and query of a URL may be secret.
+std::vector<std::string> shown_command(std::vector<std::string> command) {
   for (std::string& word : command) word = display_name(word);
+  return command;
+}
+
+Document::Document(std::vector<std::string> command, std::string directory) {
   json_ = {{"schema_version", 1},
            {"kind", "bench"},
            {"tool", tool_facts()},
-           {"command", std::move(command)},
+           {"command", shown_command(std::move(command))},
            {"started_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
            {"duration_s", nullptr},
            {"machine", machine_facts(directory)},

@@ -37,6 +37,8 @@ std::vector<std::string> notes_of(const Measured& measured);
 
 // The members `tool` and `io_paths` of result documents.
 nlohmann::json tool_facts();
+// The words of a command line, without what may be secret in URLs: user information and query.
+std::vector<std::string> shown_command(std::vector<std::string> command);
 // url: of a file that is measured on a server, which one path can read; if empty, of the paths for files of this
 // machine.
 nlohmann::json io_path_facts(const std::string& url = "");

@@ -39,6 +39,13 @@ Interval median_interval(std::vector<double> samples) {
   return interval;
 }
 
+Interval interval_or_range(const std::vector<double>& samples) {
+  const Interval interval = median_interval(samples);
+  if (interval.high) return interval;
+  const auto [low, high] = std::ranges::minmax(samples);
+  return {interval.median, low, high, interval.samples};
+}
+
 nlohmann::json to_json(const Interval& interval) {
   nlohmann::json low;
   nlohmann::json high;

@@ -21,6 +21,8 @@ struct Interval {
 };
 
 Interval median_interval(std::vector<double> samples);
+// The same, with the whole range of the samples where they are too few for an interval. REQUIRES: not empty.
+Interval interval_or_range(const std::vector<double>& samples);
 
 // {"median", "low", "high", "samples"}; absent bounds are null.
 nlohmann::json to_json(const Interval& interval);

@@ -106,8 +106,12 @@ std::optional<CeilingVerdict> judge_ceiling(const CeilingRates& rates) {
                           device->rate, rates.codec / device->rate};
   }
   std::string text = fmt::format("raw transfers of {} at this setting reach {}", rates.io, gigabytes(*rates.raw));
-  text += device ? fmt::format("; the device moves {}", gigabytes(device->rate))
-                 : "; no path bypasses the page cache here, so the rate of the device is not known";
+  if (!rates.server.empty()) {
+    text += "; " + rates.server;
+  } else {
+    text += device ? fmt::format("; the device moves {}", gigabytes(device->rate))
+                   : "; no path bypasses the page cache here, so the rate of the device is not known";
+  }
   return CeilingVerdict{"path", std::move(text), *rates.raw, share_of_raw(rates)};
 }
 

@@ -31,6 +31,7 @@ struct CeilingRates {
   std::vector<DevicePoint> device;    // by rising bytes in flight; empty if no path bypasses the page cache
   std::optional<double> memory_copy;  // on as many threads as compute
   std::optional<double> hashing;      // the same, of the hashes that the codec computes; absent if it computes none
+  std::string server;  // what else is known of a server, which is read instead of a device; empty without one
 };
 
 struct CeilingVerdict {

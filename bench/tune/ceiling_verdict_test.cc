@@ -65,6 +65,19 @@ TEST(CeilingVerdict, PathBelowTheDevice) {
   EXPECT_THAT(verdict->rate, DoubleEq(0.71 * kGb));
 }
 
+TEST(CeilingVerdict, AServerIsNoDevice) {
+  CeilingRates rates;
+  rates.io = "http";
+  rates.codec = 1e9;
+  rates.raw = 1e9;
+  rates.server = "curl reaches 1.10 GB/s";
+  const auto verdict = judge_ceiling(rates);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->name, "path");
+  EXPECT_NE(verdict->text.find("curl reaches 1.10 GB/s"), std::string::npos);
+  EXPECT_EQ(verdict->text.find("device"), std::string::npos);
+}
+
 TEST(CeilingVerdict, CodecBelowItsPathIsTheProcessor) {
   EXPECT_EQ(name(cold(0.7 * kGb, 0.9 * kGb, flat_at(kGb))), "processor");
   EXPECT_EQ(name(warm(3 * kGb, 4 * kGb, 9 * kGb)), "processor");

@@ -20,6 +20,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 
 bool is_save(const ExportedTask& task) { return task.task == "save"; }
 bool is_cold(const ExportedTask& task) { return task.task == "load-cold"; }
+bool is_served(const ExportedTask& task) { return task.task == "load-server"; }
 
 PathTraits traits_of(const Setting& setting) { return path_traits(setting.io); }
 bool is_direct(const Setting& setting) { return traits_of(setting).bypasses_cache; }
@@ -255,9 +256,10 @@ Export runai_environment(const ExportedTask& task) {
   add_if(lost, chunk_bytes != setting.block_bytes,
          fmt::format("Chunks have at least 2 MiB, so {} blocks of {} KiB in flight become {} chunk{}.",
                      setting.queue_depth, setting.block_bytes / 1024, threads, threads == 1 ? "" : "s"));
-  lost.push_back(
-      "Each chunk in flight is a thread that reads through the page cache; there is no O_DIRECT and no "
-      "io_uring.");
+  lost.emplace_back(is_served(task)
+                        ? "The streamer reads safetensors files: the rate here is that of a .tensors file."
+                        : "Each chunk in flight is a thread that reads through the page cache; there is no O_DIRECT "
+                          "and no io_uring.");
   add_if(lost, task.memory_bytes != 0,
          "The memory limit covers whole tensors in host memory: it is raised to the largest of them.");
   return {"runai", task.task, fmt::format("runai-{}.env", task.task), std::move(text), std::move(lost)};
@@ -295,11 +297,13 @@ Export tensorizer_call(const ExportedTask& task) {
   const Setting& setting = task.setting;
   std::string text = fmt::format("TensorDeserializer(path, num_readers={})\n", std::max(1U, setting.queue_depth));
   std::vector<std::string> lost;
-  lost.push_back(
-      "Each reader reads whole tensors through the page cache, one after another: block size, O_DIRECT and "
-      "io_uring do not carry over.");
+  lost.emplace_back(is_served(task)
+                        ? "Each reader has a connection of its own and reads whole tensors one after another: the "
+                          "range size does not carry over."
+                        : "Each reader reads whole tensors through the page cache, one after another: block size, "
+                          "O_DIRECT and io_uring do not carry over.");
   lost.push_back("Each reader is a thread that also verifies and copies; more of them than cores gain little.");
-  lost.push_back("More than one reader needs a file that can seek, and plaid_mode off.");
+  if (!is_served(task)) lost.emplace_back("More than one reader needs a file that can seek, and plaid_mode off.");
   return {"tensorizer", task.task, {}, std::move(text), std::move(lost)};
 }
 
@@ -326,17 +330,29 @@ std::vector<Export> exports_of(const ExportedTask& task) {
   return exports;
 }
 
+std::vector<Export> exports_of_served(const ExportedTask& task, bool is_s3) {
+  require_plain(task);
+  std::vector<Export> exports;
+  // The streamer reads s3 URLs, and no http ones.
+  if (is_s3) exports.push_back(runai_environment(task));
+  exports.push_back(tensorizer_call(task));
+  return exports;
+}
+
 Export tzmark_profile(std::span<const ExportedTask> tasks) {
   Profile profile;
   for (const ExportedTask& task : tasks) {
     const Setting& setting = task.setting;
     const ProfileSettings settings{
-        .io_path = setting.io,
+        // A file on a server has one path, and the numbers may serve others.
+        .io_path = is_served(task) ? std::nullopt : std::optional(setting.io),
         .block_bytes = setting.block_bytes,
         .queue_depth = setting.queue_depth,
         .threads = setting.threads,
         .pages = setting.pages == Pages::kHuge ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall};
-    (task.task == "save" ? profile.save : is_cold(task) ? profile.load_cold : profile.load_warm) = settings;
+    (task.task == "save"                ? profile.save
+     : is_cold(task) || is_served(task) ? profile.load_cold
+                                        : profile.load_warm) = settings;
     profile.note = fmt::format("tzmark tune {}", task.directory);
   }
   return {"tzmark",

@@ -16,7 +16,7 @@ namespace tzmark::bench {
 
 struct Export {
   std::string name;  // "tzmark", "fio", "elbencho", "ior", "deepspeed", "runai", "instanttensor", "tensorizer"
-  std::string task;  // "load-warm", "load-cold", "save"; "all" for tzmark, whose profile has all of them
+  std::string task;  // "load-warm", "load-cold", "load-server", "save"; "all" for tzmark, whose profile has all of them
   std::optional<std::string> file_name;  // if the text is that of a file; none for command lines and environments
   std::string text;                      // ends with a newline
   std::vector<std::string> lost;         // sentences
@@ -24,9 +24,10 @@ struct Export {
 
 // What is exported.
 struct ExportedTask {
-  std::string task;  // "load-warm", "load-cold", "save"
+  std::string task;  // "load-warm", "load-cold", "load-server", "save"
   Setting setting;   // queue_depth and threads as resolved: not 0
-  // The directory that was measured; fio, elbencho and IOR get a file in it. The commands of these are for a shell.
+  // The directory that was measured, or the URL as it is shown; fio, elbencho and IOR get a file in it. The commands of
+  // these are for a shell.
   std::string directory;
   std::uint64_t bytes = 0;         // of the workload
   std::uint64_t memory_bytes = 0;  // that the loader may hold besides tensors; 0 = bytes in flight
@@ -36,6 +37,9 @@ struct ExportedTask {
 // All exports of one task except tzmark's profile. Loaders (deepspeed to tensorizer) get none for a save where they do
 // not save. Throws kUsage for a directory whose name no command line can hold (a newline, or what fio would expand).
 std::vector<Export> exports_of(const ExportedTask& task);
+
+// The same for a load from a server: only what reads URLs. is_s3: whether the URL is an s3 one.
+std::vector<Export> exports_of_served(const ExportedTask& task, bool is_s3);
 
 // The profile for --profile, over all tasks.
 Export tzmark_profile(std::span<const ExportedTask> tasks);

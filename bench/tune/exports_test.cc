@@ -170,6 +170,24 @@ TEST(Exports, ProfileOfTzmarkIsOneThatItReads) {
   EXPECT_FALSE(parse_profile(tzmark_profile(std::span(tasks).first(1)).text).save);
 }
 
+TEST(Exports, OfAServerAreThoseOfWhatReadsUrls) {
+  const ExportedTask task = exported("load-server", "http", "https://models.example/model.tensors");
+  std::vector<Export> exports = exports_of_served(task, /*is_s3=*/false);
+  ASSERT_EQ(exports.size(), 1U);
+  EXPECT_EQ(exports[0].name, "tensorizer");
+  EXPECT_THAT(exports[0].text, HasSubstr("num_readers=16"));
+  EXPECT_THAT(lost_text(exports[0]), Not(HasSubstr("page cache")));
+  exports = exports_of_served(task, /*is_s3=*/true);
+  ASSERT_EQ(exports.size(), 2U);
+  EXPECT_EQ(exports[0].name, "runai");
+  EXPECT_THAT(lost_text(exports[0]), Not(HasSubstr("page cache")));
+  const Profile profile = parse_profile(tzmark_profile({&task, 1}).text);
+  ASSERT_TRUE(profile.load_cold);
+  EXPECT_FALSE(profile.load_cold->io_path) << "it would keep the profile from files of this machine";
+  EXPECT_EQ(profile.load_cold->queue_depth, 16U);
+  EXPECT_FALSE(profile.load_warm);
+}
+
 TEST(Exports, RefuseNamesThatNoTextCanHold) {
   for (const char* directory : {"/a\nb", "/a\x1b", "/a\x7f"}) {
     EXPECT_THROW(exports_of(exported("save", "pwrite", directory)), Error) << directory;

@@ -7,6 +7,7 @@
 
 #include "harness/disturbance.h"
 #include "tune/setting.h"
+#include "tzmark/error.h"
 
 namespace tzmark::bench {
 
@@ -36,5 +37,17 @@ class Meter {
  protected:
   Meter() = default;
 };
+
+// Runs a step at a setting. One that takes more threads or memory than the system gives is refused as kUnavailable, so
+// that the other settings go on.
+template <typename Step>
+void at_setting(const Step& step) {
+  try {
+    step();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResource) throw;
+    throw Error(ErrorCode::kUnavailable, error.message());
+  }
+}
 
 }  // namespace tzmark::bench

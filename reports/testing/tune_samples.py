@@ -519,6 +519,33 @@ def small(seed: int = 3) -> Json:
     return made
 
 
+def served(seed: int = 9) -> Json:
+    """Returns a result of a file on a server, which no probe looks at."""
+    url = "s3://models/llama/model.tensors"
+    made = small(seed)
+    made["command"] = ["tzmark", "tune", url]
+    made["machine"] = bench_samples.machine(
+        directory=url,
+        file_system="s3",
+        device=None,
+        scheduler=None,
+        readahead_bytes=None,
+    )
+    made["probe"] = None
+    made["workload"] = {**made["workload"], "name": "model.tensors"}
+    (task,) = made["tasks"]
+    task.update(task="load-server", cache="server")
+    for one in task["settings"]:
+        one["io"] = "s3"
+    made["advice"], made["model"] = [], None
+    made["exports"] = [
+        {**one, "task": "load-server" if one["task"] == "load-cold" else one["task"]}
+        for one in made["exports"]
+        if one["name"] in ("tzmark", "runai", "tensorizer")
+    ]
+    return made
+
+
 def indifferent(seed: int = 5) -> Json:
     """Returns a result in which all settings tie, on storage in memory, without a device or a sustained phase."""
     made = document(

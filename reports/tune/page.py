@@ -39,7 +39,7 @@ def view(document: Json) -> tuple[Json, list[Figure]]:
         "exports": tables.exports(document),
         "has_profile": any(one["name"] == "tzmark" for one in document["exports"]),
         "advice": tables.advice(document),
-        "probe": list(tables.probe_facts(document["probe"])),
+        "probe": list(tables.storage_facts(document)),
         "facts": list(bench_tables.machine_facts(document)),
         "label": selection.label,
         "percent": tables.percent,

@@ -8,6 +8,7 @@ from common.outcomes import Json
 TITLES = {
     "load-warm": "Load from the page cache",
     "load-cold": "Load from the device",
+    "load-server": "Load from the server",
     "save": "Save",
     "all": "All tasks",
 }

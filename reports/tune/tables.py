@@ -216,7 +216,14 @@ def _bytes(value: int | None) -> str:
     return "unknown" if value is None else units.size(value)
 
 
-def probe_facts(probe: Json) -> Iterator[tuple[str, str]]:
+def storage_facts(document: Json) -> Iterator[tuple[str, str]]:
+    probe = document["probe"]
+    if probe is None:
+        storage = document["machine"]["storage"]
+        yield "URL", storage["directory"]
+        yield "Path", _text(storage["file_system"])
+        yield "Cache", "that of the server, whose state is not known"
+        return
     yield "File system", _text(probe["file_system"])
     yield "Mount options", _text(probe["mount_options"])
     yield "Network file system", _text(probe["is_network"])

@@ -30,6 +30,7 @@ ALL = (
     samples.indifferent,
     samples.interrupted,
     samples.empty,
+    samples.served,
 )
 
 
@@ -509,6 +510,14 @@ class Page(BenchTest):
             task["ceiling"].update(name=ceiling, measured=rows)
             found = [row["name"] for row in tables.ceilings(task) if row["binds"]]
             self.assertEqual(found, [marked] if marked else [])
+
+    def test_a_server_has_no_probe(self) -> None:
+        page = self.page(samples.served())
+        self.assertIn("Load from the server", words(page))
+        storage = words(section(page, "storage"))
+        self.assertIn("s3://models/llama/model.tensors", storage)
+        self.assertIn("whose state is not known", storage)
+        self.assertNotIn("GPUDirect", storage)
 
     def test_nothing_matters(self) -> None:
         page = self.page(samples.indifferent())

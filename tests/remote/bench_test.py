@@ -21,6 +21,7 @@ from setting import FINE, ENVIRONMENT, UNAVAILABLE, USAGE, free_port, model, run
 
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 SCHEMA = json.loads((SOURCE / "reports/schema/bench.schema.json").read_text())
+TUNE_SCHEMA = json.loads((SOURCE / "reports/schema/tune.schema.json").read_text())
 TENSORS, TENSOR_BYTES = 6, 700_000
 
 
@@ -181,6 +182,62 @@ class Bench(unittest.TestCase):
                 self.assertGreater(sample["elapsed_ns"], 3e9 * round_trip_s)
             if result["subject"] == "raw":
                 self.assertGreater(result["latency_ns"]["p50"], 1e9 * round_trip_s)
+
+    def tune(
+        self, url: str, *options: str
+    ) -> tuple[subprocess.CompletedProcess[bytes], dict[str, Any], dict[str, str]]:
+        """Returns the process, its result and the exports by name."""
+        with tempfile.TemporaryDirectory() as place:
+            result, exports = Path(place) / "tune.json", Path(place) / "exports"
+            words = ["--json", str(result), "--export-dir", str(exports), *options]
+            done = run("tune", url, *words)
+            files = {
+                path.name: path.read_text()
+                for path in exports.rglob("*")
+                if path.is_file()
+            }
+            found = json.loads(result.read_text()) if result.exists() else {}
+            return done, found, files
+
+    def test_tuning_finds_a_setting(self) -> None:
+        url = self.server.url("plain", "model.tensors").replace("//", "//u:hunter2@")
+        done, result, files = self.tune(
+            url + "?key=hunter2", "--budget", "16s", "--verify", "both"
+        )
+        self.assertEqual(done.returncode, FINE, done.stderr)
+        jsonschema.validate(result, TUNE_SCHEMA)
+        self.assertNotIn("hunter2", json.dumps(result) + str(files))
+        self.assertNotIn(b"hunter2", done.stdout + done.stderr)
+        (task,) = result["tasks"]
+        self.assertEqual((task["task"], task["cache"]), ("load-server", "server"))
+        self.assertIsNone(result["probe"])
+        self.assertEqual(result["workload"]["tensors"], TENSORS)
+        self.assertGreater(len(task["settings"]), 1)
+        for one in task["settings"]:
+            self.assertEqual(one["io"], "http")
+            in_flight = one["bytes_in_flight_bytes"]
+            self.assertGreaterEqual(in_flight, len(self.content), one)
+        names = [one["name"] for one in task["ceiling"]["measured"]]
+        self.assertEqual(names[:2], ["codec", "raw http"])
+        # What is found is what a load then does.
+        profile = json.loads(files["tzmark-profile.json"])
+        self.assertNotIn("io", profile["load-cold"])
+        chosen = task["settings"][task["recommended"]]
+        self.assertEqual(profile["load-cold"]["queue_depth"], chosen["queue_depth"])
+        self.assertIn(f"num_readers={chosen['queue_depth']}", files["tensorizer.txt"])
+
+    def test_tuning_refuses_what_has_no_meaning(self) -> None:
+        url = self.server.url("plain", "model.tensors")
+        for words in (["--goal", "save"], ["--scale", "2MiB"], ["--io", "mmap"]):
+            done, result, files = self.tune(url, *words)
+            self.assertEqual(done.returncode, USAGE, done.stderr)
+            self.assertEqual((result, files), ({}, {}))
+
+    def test_tuning_ends_where_the_server_does(self) -> None:
+        done, _, _ = self.tune(self.server.url("whole", "model.tensors"))
+        self.assertEqual(done.returncode, UNAVAILABLE, done.stderr)
+        done, _, _ = self.tune(self.server.url("404", "model.tensors"))
+        self.assertEqual(done.returncode, ENVIRONMENT, done.stderr)
 
     def test_curl_reads_the_same_ranges(self) -> None:
         if shutil.which("curl") is None:

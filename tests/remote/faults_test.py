@@ -294,7 +294,7 @@ class Faults(unittest.TestCase):
             ["dump", "--io", url, url],
             ["conform", url],
             ["minimize", url],
-            ["tune", url],
+            ["tune", url, "--goal", "save"],
             ["bench", "remote", "--json", url, "http://h/"],
         ):
             result = run(*arguments)
@@ -360,7 +360,6 @@ class Faults(unittest.TestCase):
             ("minimize", url, "--adapter", "true"),
             ("corpus", "export", url),
             ("bench", "--dir", url),
-            ("tune", url),
         ):
             with self.subTest(arguments):
                 result = run(*arguments)

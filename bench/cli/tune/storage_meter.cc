@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cli/bench_options.h"
 #include "harness/free_memory.h"
 #include "harness/peak_memory.h"
 #include "tzmark/error.h"
@@ -20,27 +21,11 @@ FileFormat stored_format(TuneTask task, const std::string& verification) {
   return {.layout = Layout::kV4, .crc32 = verification != "none", .sha256 = verification == "both", .encrypted = false};
 }
 
-Verification checked_hashes(const std::string& verification) {
-  if (verification == "none") return Verification::kNone;
-  return verification == "crc32" ? Verification::kCrc32 : Verification::kAll;
-}
-
 IoSettings moving_of(const Setting& setting) {
   return {.io = setting.io,
           .block_bytes = setting.block_bytes,
           .queue_depth = setting.queue_depth,
           .threads = setting.threads};
-}
-
-// A setting that takes more threads or memory than the system gives is refused; the others go on.
-template <typename Step>
-void run_at_setting(const Step& step) {
-  try {
-    step();
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kResource) throw;
-    throw Error(ErrorCode::kUnavailable, error.message());
-  }
 }
 
 }  // namespace
@@ -68,7 +53,7 @@ std::unique_ptr<Subject> StorageMeter::codec(const Setting& setting, const Share
   const FileFormat stored = stored_format(options_.task, options_.verification);
   if (options_.task == TuneTask::kSave) return codec_write(place_, content, stored, moving);
   return codec_read(place_, content, stored, moving,
-                    {.verification = checked_hashes(options_.verification),
+                    {.verification = verification_of(options_.verification),
                      .target = setting.pages == Pages::kHuge ? Target::kHugePages : Target::kSmallPages,
                      .cache = cache_of(setting.io)});
 }
@@ -122,7 +107,7 @@ TuneSample StorageMeter::sample(const Setting& setting) {
   check();
   const Clock::time_point begin = Clock::now();
   TuneSample result;
-  run_at_setting([&] {
+  at_setting([&] {
     Entry& at = entry(setting);
     take_sample(at.measured);
     // A search saves at hundreds of settings, each in a file of its own, for which there need not be room.

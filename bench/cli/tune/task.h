@@ -8,24 +8,36 @@
 
 namespace tzmark::bench {
 
-enum class TuneTask : std::uint8_t { kLoadWarm, kLoadCold, kSave };
+enum class TuneTask : std::uint8_t { kLoadWarm, kLoadCold, kLoadServer, kSave };
 
-// "load-warm", "load-cold", "save", as in the result document.
+// "load-warm", "load-cold", "load-server", "save", as in the result document.
 constexpr std::string_view name_of(TuneTask task) {
   switch (task) {
     case TuneTask::kLoadWarm:
       return "load-warm";
     case TuneTask::kLoadCold:
       return "load-cold";
+    case TuneTask::kLoadServer:
+      return "load-server";
     case TuneTask::kSave:
       break;
   }
   return "save";
 }
 
-// "warm", "cold", "none"
+// "warm", "cold", "server", "none"
 constexpr std::string_view cache_name(TuneTask task) {
-  return task == TuneTask::kLoadWarm ? "warm" : task == TuneTask::kLoadCold ? "cold" : "none";
+  switch (task) {
+    case TuneTask::kLoadWarm:
+      return "warm";
+    case TuneTask::kLoadCold:
+      return "cold";
+    case TuneTask::kLoadServer:
+      return "server";
+    case TuneTask::kSave:
+      break;
+  }
+  return "none";
 }
 
 }  // namespace tzmark::bench

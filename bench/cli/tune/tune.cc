@@ -16,15 +16,16 @@
 #include "cli/result_document.h"
 #include "cli/run_program.h"
 #include "cli/tune/export_files.h"
+#include "cli/tune/served_tuning.h"
 #include "cli/tune/tune_document.h"
 #include "cli/tune/tune_options.h"
 #include "cli/tune/tune_run.h"
 #include "cli/tune/tune_summary.h"
 #include "harness/interruption.h"
 #include "harness/machine.h"
-#include "program/local_name.h"
 #include "tune/exports.h"
 #include "tzmark/error.h"
+#include "tzmark/io.h"
 
 namespace tzmark::bench {
 namespace {
@@ -46,12 +47,13 @@ void require_directory(const std::string& name) {
 }
 
 void add_exports(const TuneOptions& options, TuneOutcome& outcome) {
+  const bool is_served = !outcome.url.empty();
   std::vector<ExportedTask> tasks;
   for (const TaskOutcome& found : outcome.tasks) {
     if (found.recommended() == nullptr) continue;
     tasks.push_back({.task = std::string(name_of(found.task)),
                      .setting = found.recommended()->setting,
-                     .directory = outcome.probe.directory,
+                     .directory = is_served ? outcome.url : outcome.probe.directory,
                      .bytes = outcome.bytes,
                      .memory_bytes = options.memory_limit_bytes,
                      .is_synced = true});
@@ -59,14 +61,16 @@ void add_exports(const TuneOptions& options, TuneOutcome& outcome) {
   if (tasks.empty()) return;
   outcome.exports.push_back(tzmark_profile(tasks));
   for (const ExportedTask& task : tasks) {
-    for (Export& one : exports_of(task)) outcome.exports.push_back(std::move(one));
+    auto exports = is_served ? exports_of_served(task, outcome.url.starts_with("s3:")) : exports_of(task);
+    std::ranges::move(exports, std::back_inserter(outcome.exports));
   }
 }
 
 void run(const TuneOptions& options, const std::vector<std::string>& command) {
   const auto begin = Clock::now();
   const std::string started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  require_directory(options.directory);
+  const bool is_served = is_url(options.directory);
+  if (!is_served) require_directory(options.directory);
   std::optional<ResultFile> file;
   if (!options.json_file.empty()) file.emplace(options.json_file);
   std::optional<ExportFiles> export_files;
@@ -79,7 +83,7 @@ void run(const TuneOptions& options, const std::vector<std::string>& command) {
     const RoundProgress progress(options.progress);
     try {
       machine = machine_facts(options.directory);
-      run_tune(options, begin, progress.callback(), outcome);
+      (is_served ? tune_served : run_tune)(options, begin, progress.callback(), outcome);
     } catch (const Interrupted&) {
       signal = Interruption::number();
       outcome.warnings.emplace_back("interrupted: only what was measured until then is here");
@@ -105,6 +109,15 @@ void run(const TuneOptions& options, const std::vector<std::string>& command) {
   if (signal != 0) static_cast<void>(::raise(signal));
 }
 
+// What would be chosen for a directory has no meaning for a file that is there, and is not ignored.
+void require_served_options(const TuneOptions& options, const CLI::App& tune) {
+  for (const char* name : {"--cache", "--workload", "--scale", "--io", "--sustain", "--predict"}) {
+    if (tune.count(name) == 0) continue;
+    throw Error(ErrorCode::kUsage, fmt::format("{} is for a directory, and a URL names a file that is there", name));
+  }
+  if (options.goal == "save") throw Error(ErrorCode::kUsage, "files on a server are only loaded: --goal load");
+}
+
 std::string workload_list() {
   std::string names;
   for (const WorkloadInfo& workload : workloads())
@@ -119,9 +132,9 @@ void add_tune(CLI::App& app, const std::vector<std::string>& command) {
   CLI::App* tune = app.add_subcommand("tune", "Find the settings that suit a storage, and what limits them");
   const CLI::AsNumberWithUnit to_seconds(std::map<std::string, std::uint64_t>{{"s", 1}, {"m", 60}, {"h", 3600}});
   tune->add_option("DIR", options->directory,
-                   "Directory on the storage to tune; a temporary subdirectory is created and removed")
-      ->required()
-      ->check(why_not_local);
+                   "Directory on the storage to tune; a temporary subdirectory is created and removed. Or the URL of a "
+                   ".tensors file, for loads from a server")
+      ->required();
   tune->add_option("--budget", options->budget_s, "Time for everything but the sustained phase, such as 30s or 10m")
       ->transform(to_seconds)
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{86'400}))
@@ -160,7 +173,10 @@ void add_tune(CLI::App& app, const std::vector<std::string>& command) {
                    "Write the profile and the exports for other programs into this directory; existing files are kept");
   tune->add_flag("--force", options->force, "With --export-dir: replace existing files");
   tune->add_flag("--progress", options->progress, "Show progress on stderr even without a terminal");
-  tune->callback([options, &command] { run(*options, command); });
+  tune->callback([options, &command, tune] {
+    if (is_url(options->directory)) require_served_options(*options, *tune);
+    run(*options, command);
+  });
 }
 
 }  // namespace tzmark::bench

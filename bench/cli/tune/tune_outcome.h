@@ -73,6 +73,7 @@ struct SkippedTask {
 };
 
 struct TuneOutcome {
+  std::string url;  // of the file on a server, to be shown; empty for a directory, of which probe tells
   std::string workload_name, workload_label;
   std::uint64_t bytes = 0, tensors = 0;
   Probe probe;
@@ -84,6 +85,9 @@ struct TuneOutcome {
   std::vector<std::string> warnings;
   bool is_complete = false;
 };
+
+// What a search does next, for a person: "save: search, rung 3: 12 settings, best 1.25 GB/s".
+std::string search_line(TuneTask task, const SearchProgress& progress);
 
 // Rates of samples: bytes per second.
 std::vector<double> rates_of(const std::vector<TuneSample>& samples);

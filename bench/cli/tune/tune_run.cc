@@ -315,11 +315,7 @@ class Tuning {
     options.seed = options_.seed;
     options.memory_limit_bytes = options_.memory_limit_bytes;
     options.stop = [] { return Interruption::number() != 0; };
-    options.progress = [&](const SearchProgress& progress) {
-      std::string line = fmt::format("{}: {}", name_of(found.task), progress.what);
-      if (progress.best_rate) line += fmt::format(", best {:.2f} GB/s", *progress.best_rate / 1e9);
-      step(line);
-    };
+    options.progress = [&](const SearchProgress& progress) { step(search_line(found.task, progress)); };
     search_settings(meter, settings_for(found.task), options, filter_, found.search);
     Interruption::check();
     const TunedSetting& standard = found.search.settings[found.search.standard];
@@ -352,12 +348,7 @@ class Tuning {
     rates.raw = add("raw " + setting.io, raw);
     std::vector<double> ratios;
     for (std::size_t i = 0; i < raw.size(); ++i) ratios.push_back(codec[i] / raw[i]);
-    if (!ratios.empty()) {
-      Interval& interval = rates.codec_over_raw.emplace(median_interval(ratios));
-      // Too few for an interval: their whole range.
-      const auto [low, high] = std::ranges::minmax(ratios);
-      if (!interval.high) interval = {interval.median, low, high, interval.samples};
-    }
+    if (!ratios.empty()) rates.codec_over_raw = interval_or_range(ratios);
     measure_cores(setting, rates, add, left_here() / 8);
     if (!rates.is_warm) {
       measure_device_points(
@@ -623,6 +614,12 @@ class Tuning {
 
 }  // namespace
 
+std::string search_line(TuneTask task, const SearchProgress& progress) {
+  std::string line = fmt::format("{}: {}", name_of(task), progress.what);
+  if (progress.best_rate) line += fmt::format(", best {:.2f} GB/s", *progress.best_rate / 1e9);
+  return line;
+}
+
 std::vector<double> rates_of(const std::vector<TuneSample>& samples) {
   std::vector<double> rates;
   for (const TuneSample& sample : samples) rates.push_back(1 / sample.seconds_per_byte);
@@ -639,7 +636,7 @@ void run_tune(const TuneOptions& options, std::chrono::steady_clock::time_point 
       throw Error(ErrorCode::kUnavailable, fmt::format("the path {} moves GPU memory only", name));
     }
     if (path_traits(name).is_remote) {
-      throw Error(ErrorCode::kUnavailable, fmt::format("the path {} reads URLs, which are not tuned yet", name));
+      throw Error(ErrorCode::kUnavailable, fmt::format("the path {} reads URLs: give one in place of DIR", name));
     }
   }
   for (const std::string& text : options.predictions) static_cast<void>(parse_named_workload(text));
