@@ -69,6 +69,8 @@ bool is_redirect(int status);
 struct Identity {
   std::uint64_t bytes = 0;
   std::string etag, last_modified;
+
+  friend bool operator==(const Identity&, const Identity&) = default;
 };
 
 // Returns what shows that an answer with a part of a file is not of that state; empty if nothing does.

@@ -41,7 +41,7 @@ class RemoteObject {
   const Target target;
   const Access access;
   const RemoteSettings settings;
-  // Set by the first answer, before there are several threads.
+  // That of the first answer, set before there are several threads.
   Identity identity;
 
   // Where the last redirect led, or the target. Servers of models send each request to a store that keeps the files.
@@ -69,13 +69,16 @@ class RemoteObject {
   std::optional<Target> moved_;
 };
 
-// What the first request of a file finds out.
+// What a request finds out that knows nothing of the file.
 struct Probe {
-  std::function<std::unique_ptr<File>()> make_copy;  // creates a temporary file
-  // The beginning of the file: as much of the transfer's memory as was filled.
+  std::function<std::unique_ptr<File>()> make_copy = {};  // creates a temporary file
+  // The last bytes are read instead of the first. It has one attempt, and needs a server that sends parts.
+  bool is_of_end = false;
+  Identity identity = {};
+  // As much of the transfer's memory as was filled.
   std::size_t received = 0;
   // All of the file, if the server cannot send a part of it.
-  std::unique_ptr<File> copy;
+  std::unique_ptr<File> copy = nullptr;
 };
 
 }  // namespace tzmark

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <span>
@@ -26,6 +27,9 @@ namespace {
 // What the first request reads: the headers and often the index. At 50 ms of delay a new connection takes as long for
 // it as for 16 KiB more or less.
 constexpr std::size_t kFirstBytes = 64 << 10;
+// A reader of most layouts looks at the last 8 bytes before it reads anything else. Asked for at the same time as the
+// first ones, they do not take a round trip of their own.
+constexpr std::size_t kLastBytes = 4 << 10;
 // Single reads are cut into requests of this size, of which so many are in flight.
 constexpr std::size_t kRequestBytes = 2 << 20;
 constexpr std::size_t kRequestsMax = 16;
@@ -132,9 +136,11 @@ class RemoteQueue final : public TransferQueue {
 class RemoteFile final : public File {
  public:
   RemoteFile(std::string_view io_path, std::shared_ptr<RemoteObject> object, std::unique_ptr<Session> session,
-             std::vector<std::byte> beginning)
+             std::vector<std::byte> beginning, std::vector<std::byte> ending)
       : io_path_(io_path), object_(std::move(object)), sessions_(object_), read_ahead_(std::move(beginning)) {
     sessions_.give_back(std::move(session));
+    const std::uint64_t end_begin = size() - ending.size();
+    if (!ending.empty()) read_ahead_.add(end_begin, std::move(ending));
   }
 
   std::string_view io_path() const override { return io_path_; }
@@ -241,23 +247,39 @@ FileVersion version_of(const RemoteObject& object) {
           static_cast<std::int64_t>(hash(identity.etag + "\n" + identity.last_modified))};
 }
 
+// Whether an address is that of a .tensors file, by its name.
+bool has_tensors_name(std::string_view address) { return address.substr(0, address.find('?')).ends_with(".tensors"); }
+
 std::unique_ptr<File> open_object(std::string_view io_path, std::shared_ptr<RemoteObject> object,
                                   const MakeCopy& make_copy) {
+  std::vector<std::byte> beginning(kFirstBytes), ending;
+  if (has_tensors_name(object->target.address)) ending.resize(kLastBytes);
+  Transfer first, last;
+  first.memory = std::span(beginning);
+  last.memory = std::span(ending);
+  Probe probe{.make_copy = make_copy}, end_probe{.is_of_end = true};
   auto session = std::make_unique<Session>(object);
-  std::vector<std::byte> beginning(kFirstBytes);
-  Transfer transfer;
-  transfer.memory = std::span(beginning);
-  Probe probe;
-  probe.make_copy = make_copy;
-  session->start(transfer, &probe);
-  session->wait();
-  if (transfer.error) std::rethrow_exception(transfer.error);
+  const auto begin = std::chrono::steady_clock::now();
+  session->start(first, &probe);
+  if (!ending.empty()) session->start(last, &end_probe);
+  bool has_last = ending.empty();
+  while (&session->wait() != &first) has_last = true;
+  if (first.error) std::rethrow_exception(first.error);
+  object->identity = probe.identity;
+  if (!has_last) {
+    // It should come at about the same time, and is not worth more than that.
+    const auto now = std::chrono::steady_clock::now();
+    session->set_deadline(last, now + (now - begin));
+    session->wait();
+  }
   beginning.resize(probe.received);
+  const bool is_same = !last.error && end_probe.identity == probe.identity;
+  ending.resize(is_same && probe.identity.bytes > beginning.size() ? end_probe.received : 0);
   std::unique_ptr<File> file;
   if (probe.copy) {
     file = std::make_unique<CopiedFile>(io_path, std::move(probe.copy), object->counts());
   } else {
-    file = std::make_unique<RemoteFile>(io_path, object, std::move(session), std::move(beginning));
+    file = std::make_unique<RemoteFile>(io_path, object, std::move(session), std::move(beginning), std::move(ending));
   }
   file->set_version(version_of(*object));
   return file;

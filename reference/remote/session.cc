@@ -116,6 +116,13 @@ void Session::start(Transfer& transfer, Probe* probe) {
   send(slot);
 }
 
+void Session::set_deadline(const Transfer& transfer, Clock::time_point deadline) {
+  const auto found = std::ranges::find_if(
+      slots_, [&](const auto& slot) { return slot->state != State::kIdle && slot->transfer == &transfer; });
+  TZMARK_REQUIRES(found != slots_.end());
+  (*found)->deadline = deadline;
+}
+
 Transfer& Session::wait() {
   TZMARK_REQUIRES(in_flight_ > 0);
   for (;;) {
@@ -195,8 +202,9 @@ void Session::check_limits(Clock::time_point now) {
 milliseconds Session::time_to_next(Clock::time_point now) const {
   auto most = kLookMax;
   for (const auto& slot : slots_) {
-    if (slot->state != State::kPausing) continue;
-    most = std::min(most, std::chrono::ceil<milliseconds>(slot->next_at - now));
+    if (slot->state != State::kPausing && slot->state != State::kRunning) continue;
+    const auto next = slot->state == State::kPausing ? slot->next_at : slot->deadline;
+    most = std::min(most, std::chrono::ceil<milliseconds>(next - now));
   }
   return std::max(most, milliseconds(0));
 }
@@ -249,7 +257,8 @@ void Session::set_options(Slot& slot) {
   // Refused where a handle has its buffer already, which then is as large.
   curl().easy_setopt(easy, CURLOPT_BUFFERSIZE, kBufferBytes);
   const std::uint64_t begin = slot.transfer->offset + slot.done;
-  const std::string range = fmt::format("{}-{}", begin, begin + slot.wanted - 1);
+  const std::string range =
+      is_of_end(slot) ? fmt::format("-{}", slot.wanted) : fmt::format("{}-{}", begin, begin + slot.wanted - 1);
   set_option(easy, CURLOPT_RANGE, range.c_str());
   if (slot.probe == nullptr) {
     const Identity& identity = object_->identity;
@@ -359,8 +368,10 @@ bool Session::refuse_if_changed(Slot& slot) {
 
 void Session::judge_part(Slot& slot) {
   const Answer& answer = slot.answer;
-  const std::uint64_t first = slot.transfer->offset + slot.done;
   const auto& range = answer.range();
+  std::uint64_t first = slot.transfer->offset + slot.done;
+  if (is_of_end(slot) && range && range->total)
+    first = *range->total - std::min<std::uint64_t>(slot.wanted, *range->total);
   if (slot.probe == nullptr && refuse_if_changed(slot)) return;
   if (!answer.encoding().empty()) {
     slot.bad_answer = fmt::format("the body is encoded ({})", answer.encoding());
@@ -385,6 +396,7 @@ void Session::judge_part(Slot& slot) {
 
 void Session::judge_whole(Slot& slot) {
   const Answer& answer = slot.answer;
+  if (is_of_end(slot)) return refuse(slot, ErrorCode::kReadFailed, "no part of the file");
   // A server may answer so where the range is all of the file.
   const std::uint64_t first = slot.transfer->offset + slot.done;
   const bool is_all =
@@ -461,7 +473,7 @@ void Session::end_request(Slot& slot, CURLcode code) {
   }
   if (slot.moved) object_->remember(*slot.moved);
   if (slot.probe != nullptr) {
-    object_->identity = {slot.file_bytes.value_or(slot.received), slot.answer.etag(), slot.answer.last_modified()};
+    slot.probe->identity = {slot.file_bytes.value_or(slot.received), slot.answer.etag(), slot.answer.last_modified()};
     slot.probe->received = slot.body == Body::kCopy ? 0 : slot.wanted;
   }
   finish(slot);
@@ -473,8 +485,9 @@ void Session::refuse_status(Slot& slot) {
   const auto& range = slot.answer.range();
   const std::string text = status_text(status);
   if (is_redirect(status)) return follow(slot);
+  if (is_of_end(slot)) return fail(slot, ErrorCode::kReadFailed, text);
   if (status == 416 && slot.probe != nullptr && range && range->total == std::uint64_t{0}) {
-    object_->identity = {0, slot.answer.etag(), slot.answer.last_modified()};
+    slot.probe->identity = {0, slot.answer.etag(), slot.answer.last_modified()};
     return finish(slot);
   }
   if (status == 412 || (status == 416 && slot.probe == nullptr)) {
@@ -530,6 +543,7 @@ void Session::follow(Slot& slot) {
 }
 
 void Session::retry(Slot& slot, const std::string& problem) {
+  if (is_of_end(slot)) return fail(slot, ErrorCode::kReadFailed, problem);
   const std::uint64_t received = slot.body == Body::kPart ? slot.received : 0;
   slot.done += static_cast<std::size_t>(received);
   slot.failures = received > 0 && slot.probe == nullptr ? 1 : slot.failures + 1;

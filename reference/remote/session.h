@@ -38,9 +38,11 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Starts a read, whose failure sets its error. probe: of the first request, which sets the object's identity; it may
+  // Starts a read, whose failure sets its error. probe: of a request before the identity of the object is known; it may
   // fill less than the memory if the file is shorter.
   void start(Transfer& transfer, Probe* probe = nullptr);
+  // REQUIRES: the transfer was started, and wait and poll have not returned it.
+  void set_deadline(const Transfer& transfer, std::chrono::steady_clock::time_point deadline);
   // Throws what the check of io/wait_check.h throws. REQUIRES: in_flight() > 0.
   Transfer& wait();
   Transfer* poll();
@@ -87,6 +89,8 @@ class Session {
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* slot);
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* slot);
   static curl_socket_t on_socket(void* slot, curlsocktype purpose, curl_sockaddr* address);
+
+  static bool is_of_end(const Slot& slot) { return slot.probe != nullptr && slot.probe->is_of_end; }
 
   Slot& free_slot();
   void send(Slot& slot);

@@ -22,6 +22,7 @@ from typing import Iterator
 
 DATE = "Sat, 01 Nov 2025 10:00:00 GMT"
 PAUSE_OF_STALL_S = 20
+END_BYTES = 4096
 
 
 @dataclass
@@ -81,10 +82,12 @@ def etag_of(content: bytes) -> str:
 
 def usual(content: bytes, wanted: str | None) -> Answer:
     fields = {"ETag": etag_of(content), "Last-Modified": DATE, "Accept-Ranges": "bytes"}
-    match = re.fullmatch(r"bytes=(\d+)-(\d+)", wanted or "")
+    match = re.fullmatch(r"bytes=(\d*)-(\d+)", wanted or "")
     if not match:
         return Answer(200, fields, content)
-    first, last = int(match[1]), min(int(match[2]), len(content) - 1)
+    first, last = max(0, len(content) - int(match[2])), len(content) - 1
+    if match[1]:
+        first, last = int(match[1]), min(int(match[2]), last)
     if first >= len(content):
         return Answer(416, {"Content-Range": f"bytes */{len(content)}"}, b"")
     fields["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
@@ -120,6 +123,19 @@ def later(after: int, other: Fault) -> Fault:
         answer: Answer, content: bytes, before: int, server: Server
     ) -> Answer | None:
         return other(answer, content, before, server) if before >= after else answer
+
+    return fault
+
+
+def of_end(other: Fault) -> Fault:
+    """Of the answer with the end of the file that comes together with the first one."""
+
+    def fault(
+        answer: Answer, content: bytes, before: int, server: Server
+    ) -> Answer | None:
+        if len(answer.body) == END_BYTES and content.endswith(answer.body):
+            return other(answer, content, before, server)
+        return answer
 
     return fault
 
@@ -372,6 +388,16 @@ FAULTS: dict[str, Fault] = {
     "later-416": later(1, status(416)),
     "later-whole": later(1, whole),
     "later-first-stall": later(1, at_first(2, stall)),
+    "end-503": of_end(status(503)),
+    "end-403": of_end(status(403)),
+    "end-416": of_end(status(416)),
+    "end-cut": of_end(cut),
+    "end-whole": of_end(whole),
+    "end-hung-up": of_end(hung_up),
+    "end-stall": of_end(stall),
+    "end-changed": of_end(changed_etag),
+    "end-wrong-size": of_end(wrong_size),
+    "end-moved": of_end(moved_range),
     "date-only": date_only,
     "date-only-changed": lambda *of: later(1, changed_date)(date_only(*of), *of[1:]),
     "no-identity": no_identity,

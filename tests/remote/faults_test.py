@@ -436,6 +436,29 @@ class Faults(unittest.TestCase):
             )
             self.assertLessEqual(self.server.counts["plain"], 5, name)
 
+    def test_the_end_comes_with_the_first_request(self) -> None:
+        """A reader looks at the last bytes of most layouts first; that takes no request more in a row."""
+        content = (Path(self.directory.name) / "model.tensors").read_bytes()
+        self.server.files["model.tensors"] = content
+        ends = [name for name in fault_server.FAULTS if name.startswith("end-")]
+        self.assertGreater(len(ends), 5)
+        for fault in ["plain", *ends]:
+            with self.subTest(fault):
+                self.server.begin()
+                url = self.server.url(fault, "model.tensors")
+                begin = time.monotonic()
+                result = run("inspect", url)
+                elapsed_s = time.monotonic() - begin
+                ranges = [logged.header["Range"] for logged in self.server.log]
+                self.assertEqual(
+                    set(ranges[:2]), {"bytes=0-65535", "bytes=-4096"}, ranges
+                )
+                self.assertEqual(result.returncode, FINE, result.stderr)
+                # What did not come is asked for again when it is needed.
+                at_end = f"bytes={len(content) - 8}-{len(content) - 1}"
+                self.assertEqual(at_end in ranges, fault != "plain", ranges)
+                self.assertLess(elapsed_s, 5)
+
     def test_random_faults(self) -> None:
         """Right bytes or one clear error, of thousands of requests with seeded faults."""
         profile = Path(self.directory.name) / "profile.json"
