@@ -33,12 +33,13 @@ std::string find_checkpoint(const std::string& directory, const CheckpointChoice
 
 void add_checkpoint(CLI::App& app) {
   CLI::App* group = app.add_subcommand(
-      "checkpoint", "List, verify, consolidate or reshard checkpoints of a training run, or simulate one");
+      "checkpoint", "List, verify, consolidate, reshard or upload checkpoints of a training run, or simulate one");
   group->require_subcommand(1);
   add_checkpoint_list(*group);
   add_checkpoint_verify(*group);
   add_checkpoint_consolidate(*group);
   add_checkpoint_reshard(*group);
+  add_checkpoint_upload(*group);
 }
 
 }  // namespace tzmark::cli

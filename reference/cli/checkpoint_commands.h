@@ -15,6 +15,7 @@ void add_checkpoint_list(CLI::App& group);
 void add_checkpoint_verify(CLI::App& group);
 void add_checkpoint_consolidate(CLI::App& group);
 void add_checkpoint_reshard(CLI::App& group);
+void add_checkpoint_upload(CLI::App& group);
 
 // Adds the options of a command that writes checkpoints.
 void add_write_options(CLI::App& command, CheckpointOptions& options);

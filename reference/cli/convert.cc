@@ -3,8 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <csignal>
 #include <map>
 #include <memory>
 #include <span>
@@ -13,6 +11,7 @@
 
 #include "bytes/pieces.h"
 #include "cli/commands.h"
+#include "cli/held_signals.h"
 #include "cli/progress.h"
 #include "cli/source.h"
 #include "program/standard_streams.h"
@@ -134,59 +133,17 @@ void print_file(File& file) {
   });
 }
 
-// Holds back the signals by which people end a program, until its end: an upload that they end removes its parts first.
-// One at a time, before any thread is started.
-class SignalsHeld {
- public:
-  SignalsHeld() {
-    const sigset_t all = signals();
-    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~SignalsHeld() {
-    set_wait_check(nullptr);
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-
-  static bool are_pending() {
-    sigset_t pending;
-    ::sigpending(&pending);
-    return std::ranges::any_of(kSignals, [&](int number) { return ::sigismember(&pending, number) == 1; });
-  }
-  static void check() {
-    if (are_pending()) throw Error(ErrorCode::kWriteFailed, "interrupted");
-  }
-
- private:
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
-
-  static sigset_t signals() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int number : kSignals) ::sigaddset(&set, number);
-    return set;
-  }
-
-  sigset_t before_{};
-};
-
 // Writes to S3, by way of a temporary file: hashes stand in front of the data, and parts are sent only once.
 void write_object(const ConvertOptions& options, const WriteOptions& write_options, const InputSource& input) {
   if (options.split) throw Error(ErrorCode::kUsage, "detached data takes two files, and a URL names one");
   const auto file = temporary_file();
   write_tensors(*file, input.table(), input, write_options);
-  const SignalsHeld signals;
-  set_wait_check(&SignalsHeld::check);
-  try {
-    const UploadReport report = upload(*file, options.output, {.may_replace = !options.no_clobber});
-    if (report.why_not_checked.empty()) return;
-    tell(fmt::format("tzmark: {}: note: written, but its size could not be compared: {}", options.output,
-                     report.why_not_checked));
-  } catch (const Error& error) {
-    if (SignalsHeld::are_pending()) tell(fmt::format("tzmark: {}: {}", options.output, error.message()));
-    throw;
-  }
+  UploadReport report;
+  with_signals_held(options.output,
+                    [&] { report = upload(*file, options.output, {.may_replace = !options.no_clobber}); });
+  if (report.why_not_checked.empty()) return;
+  tell(fmt::format("tzmark: {}: note: written, but its size could not be compared: {}", options.output,
+                   report.why_not_checked));
 }
 
 // Returns whether the names are durable.

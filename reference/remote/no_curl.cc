@@ -16,5 +16,11 @@ std::unique_ptr<File> open_s3(const std::string& url, const MakeCopy& make_copy)
 UploadReport upload(File&, const std::string&, const UploadOptions&) {
   throw Error(ErrorCode::kUnavailable, why_no_requests());
 }
+std::optional<std::uint64_t> object_bytes(const std::string&) {
+  throw Error(ErrorCode::kUnavailable, why_no_requests());
+}
+std::vector<std::string> remove_unfinished_uploads(const std::string&, const std::function<bool(const std::string&)>&) {
+  throw Error(ErrorCode::kUnavailable, why_no_requests());
+}
 
 }  // namespace tzmark

@@ -243,8 +243,10 @@ S3Location s3_location(std::string_view s3_url, const AwsSettings& settings) {
   } else {
     url.host = bucket + "." + url.host;
   }
-  url.path = path + "/" + percent_encoded(key, kPlainInKey);
   S3Location location;
+  url.path = path.empty() ? "/" : path;
+  location.bucket_url = url.address();
+  url.path = path + "/" + percent_encoded(key, kPlainInKey);
   location.url = url.address();
   if (!settings.key_id.empty()) {
     location.access = {Access::Kind::kAws, settings.key_id, settings.secret_key, settings.session_token,

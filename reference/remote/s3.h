@@ -33,6 +33,7 @@ AwsSettings aws_settings(const Environment& environment);
 
 struct S3Location {
   std::string url;
+  std::string bucket_url;  // for requests about all of its objects
   Access access;
 };
 

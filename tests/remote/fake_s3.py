@@ -1,7 +1,7 @@
 """An S3 server that takes objects, in memory, with faults: what is asked of it is checked as S3 would.
 
-A fault is a kind that a number of requests for one operation meet: "put", "create", "part", "complete", "abort" or
-"head". Objects appear when an upload is complete, never in part.
+A fault is a kind that a number of requests for one operation meet: "put", "create", "part", "complete", "abort",
+"head", "get" or "list". Objects appear when an upload is complete, never in part.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import hashlib
 import re
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from xml.sax.saxutils import escape
 
 import signature
 
@@ -35,6 +36,10 @@ class Store:
     secret_key: str
     objects: dict[str, bytes] = field(default_factory=dict)
     uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # of the objects of uploads
+    listed_max: int = 1000  # uploads in one answer
+    # Called with the number of the request and whether it is done, before its answer.
+    hook: Callable[[int, bool], None] = lambda number, is_done: None
     faults: dict[str, Fault] = field(default_factory=dict)
     log: list[tuple[str, str]] = field(default_factory=list)  # operation and path
     problems: list[str] = field(default_factory=list)
@@ -67,6 +72,8 @@ class Handler(BaseHTTPRequestHandler):
     def operation(self, query: dict[str, list[str]]) -> str:
         if self.command == "HEAD":
             return "head"
+        if self.command == "GET":
+            return "list" if "uploads" in query else "get"
         if self.command == "POST":
             return "create" if "uploads" in query else "complete"
         if self.command == "DELETE":
@@ -88,6 +95,7 @@ class Handler(BaseHTTPRequestHandler):
         operation = self.operation(query)
         with store.lock:
             store.log.append((operation, path))
+            number = len(store.log)
             store.fields.append(dict(self.headers.items()))
             try:
                 signature.check(
@@ -100,6 +108,7 @@ class Handler(BaseHTTPRequestHandler):
                 )
             except (AssertionError, KeyError) as error:
                 store.problems.append(f"{operation}: {error!r}")
+        store.hook(number, False)
         kind = store.fault(operation)
         if kind == "cut":
             return self.cut()
@@ -124,6 +133,7 @@ class Handler(BaseHTTPRequestHandler):
         name = urllib.parse.unquote(path).lstrip("/")
         with store.lock:
             answer = self.done(operation, name, query, body)
+        store.hook(number, True)
         if kind == "lost":
             return self.cut()
         if kind == "slow":
@@ -144,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
             fault.times -= 1
             return True
 
-    do_PUT = do_POST = do_DELETE = do_HEAD = answer
+    do_PUT = do_POST = do_DELETE = do_HEAD = do_GET = answer
 
     def done(
         self, operation: str, name: str, query: dict[str, list[str]], body: bytes
@@ -156,6 +166,10 @@ class Handler(BaseHTTPRequestHandler):
             if content is None:
                 return 404, b"", {}
             return 200, content, {"ETag": store_etag(content)}
+        if operation == "get":
+            return self.part_of(store.objects.get(name))
+        if operation == "list":
+            return self.list(name, query)
         if operation == "put":
             if must_be_new and name in store.objects:
                 return 412, b"<Error><Code>PreconditionFailed</Code></Error>", {}
@@ -165,6 +179,7 @@ class Handler(BaseHTTPRequestHandler):
             # No plus sign: libcurl 8.14 signs one in a query wrongly, and the server then refuses the request.
             upload = f"id &{len(store.uploads)}/~="
             store.uploads[upload] = {}
+            store.names[upload] = name
             escaped = upload.replace("&", "&amp;")
             return 200, f"<R><UploadId>{escaped}</UploadId></R>".encode(), {}
         upload = query["uploadId"][0]
@@ -178,6 +193,41 @@ class Handler(BaseHTTPRequestHandler):
             store.arrived.set()
             return 200, b"", {"ETag": etag_of(body)}
         return self.complete(name, upload, body, must_be_new)
+
+    def part_of(self, content: bytes | None) -> tuple[int, bytes, dict[str, str]]:
+        if content is None:
+            return 404, b"<Error><Code>NoSuchKey</Code></Error>", {}
+        first, last = self.headers["Range"].removeprefix("bytes=").split("-")
+        end = min(int(last) + 1, len(content))
+        place = f"bytes {first}-{end - 1}/{len(content)}"
+        fields = {"ETag": store_etag(content), "Content-Range": place}
+        return 206, content[int(first) : end], fields
+
+    def list(
+        self, bucket: str, query: dict[str, list[str]]
+    ) -> tuple[int, bytes, dict[str, str]]:
+        """The unfinished uploads after the markers, in the order of their objects."""
+        store = self.store
+        prefix = f"{bucket.rstrip('/')}/{query['prefix'][0]}"
+        after = tuple(
+            query.get(f"{name}-marker", [""])[0] for name in ("key", "upload-id")
+        )
+        found = sorted(
+            (store.names[upload].partition("/")[2], upload)
+            for upload in store.uploads
+            if store.names[upload].startswith(prefix)
+        )
+        rest = [one for one in found if one > after]
+        most = min(store.listed_max, int(query["max-uploads"][0]))
+        text = "".join(
+            f"<Upload><Key>{escape(key)}</Key><UploadId>{escape(upload)}</UploadId></Upload>"
+            for key, upload in rest[:most]
+        )
+        if len(rest) > most:
+            key, upload = map(escape, rest[most - 1])
+            text += f"<NextKeyMarker>{key}</NextKeyMarker><NextUploadIdMarker>{upload}</NextUploadIdMarker>"
+        is_cut = "true" if len(rest) > most else "false"
+        return 200, f"<R>{text}<IsTruncated>{is_cut}</IsTruncated></R>".encode(), {}
 
     def complete(
         self, name: str, upload: str, body: bytes, must_be_new: bool
@@ -209,8 +259,11 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        try:
+            if self.command != "HEAD":
+                self.wfile.write(body)
+        except BrokenPipeError:  # the client was killed
+            self.close_connection = True
 
     def cut(self) -> None:
         self.close_connection = True

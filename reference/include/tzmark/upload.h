@@ -3,9 +3,9 @@
 // A large file goes in parts, several at a time. The SHA-256 of each request's body is a part of its signature, so that
 // the server refuses what it did not receive as it was sent. The object appears when all parts are there, in place of
 // an older one. A failure removes the parts from the server; those of a process that was killed stay, and cost, until a
-// rule of the bucket's lifecycle or `aws s3api abort-multipart-upload` removes them. An upload that the wait check of
-// tzmark/io.h ends removes them too. Requests are repeated as those
-// that read are, with the same settings and credentials: see docs/remote.md.
+// rule of the bucket's lifecycle or remove_unfinished_uploads removes them. An upload that the wait check of
+// tzmark/io.h ends removes them too. Requests are repeated as those that read are, with the same settings and
+// credentials: see docs/remote.md.
 //
 // Thread-safe. Errors: TZE-USE-001 for what is no s3 URL; TZE-AVL-001 without libcurl 7.87; TZE-ENV-003 if the server
 // does not take the file, with its answer.
@@ -13,7 +13,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tzmark/io.h"
 
@@ -36,5 +38,14 @@ struct UploadReport {
 };
 
 UploadReport upload(File& file, const std::string& s3_url, const UploadOptions& options = {});
+
+// Returns the size of an object; nothing if there is none. Throws TZE-ENV-003 where the server does not tell.
+std::optional<std::uint64_t> object_bytes(const std::string& s3_url);
+
+// Removes the parts of uploads that were begun and not ended, which cost as objects do. s3_prefix: "s3://bucket/run/",
+// with which the URLs of these objects begin. is_ours(s3_url): whether to remove those of this object; an upload of it
+// that another process still makes then fails. Returns the URL of the object for each upload that was removed.
+std::vector<std::string> remove_unfinished_uploads(const std::string& s3_prefix,
+                                                   const std::function<bool(const std::string& s3_url)>& is_ours);
 
 }  // namespace tzmark

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Copies checkpoints to S3: a checkpoint is there as a whole or not at all, and what was left is removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import fake_s3
+import setting
+from fake_s3 import Fault
+from setting import (
+    ENVIRONMENT,
+    FILE,
+    FINE,
+    QUICK,
+    TZMARK,
+    USAGE,
+    clean_environment,
+    run,
+)
+
+KEY_ID, SECRET_KEY = "AKIDEXAMPLE", "hunter2/secret+key="
+PREFIX = "bucket/run a/step-1"
+URL = f"s3://{PREFIX}"
+COMMIT = f"{PREFIX}/commit.json"
+
+
+class Checkpoint(unittest.TestCase):
+    place: tempfile.TemporaryDirectory[str]
+    directory: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.place = tempfile.TemporaryDirectory()
+        run_directory = Path(cls.place.name) / "run"
+        words = ["--steps", "2", "--interval", "1", "--step-ms", "0"]
+        # A file of two parts, and small ones.
+        made = run(
+            "checkpoint", "simulate", str(run_directory), *words, "--state-mib", "30"
+        )
+        assert made.returncode == FINE, made.stderr
+        cls.directory, cls.other = sorted(run_directory.glob("step-*"))[:2]
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.place.cleanup()
+
+    def setUp(self) -> None:
+        running = fake_s3.running(KEY_ID, SECRET_KEY)
+        self.store = running.__enter__()
+        self.addCleanup(running.__exit__, None, None, None)
+        self.access = {
+            "AWS_ACCESS_KEY_ID": KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_ENDPOINT_URL": self.store.origin,
+            "TZMARK_HTTP_STALL_S": "10",  # the server checks signatures of 16 MiB
+            "TZMARK_HTTP_DEADLINE_S": "60",
+        }
+
+    def upload(
+        self, directory: Path | None = None, url: str = URL
+    ) -> subprocess.CompletedProcess[bytes]:
+        words = ["checkpoint", "upload", str(directory or self.directory), url]
+        done = run(*words, **self.access)
+        self.assertNotIn(b"hunter2", done.stdout + done.stderr)
+        self.assertEqual(self.store.problems, [])
+        return done
+
+    def local(self, directory: Path) -> dict[str, bytes]:
+        return {
+            f"{PREFIX}/{path.relative_to(directory)}": path.read_bytes()
+            for path in directory.rglob("*")
+            if path.is_file()
+        }
+
+    def assert_whole(self) -> None:
+        local = self.local(self.directory)
+        self.assertEqual(sorted(self.store.objects), sorted(local))
+        self.assertEqual(
+            json.loads(self.store.objects[COMMIT]), json.loads(local[COMMIT])
+        )
+        for name, content in local.items():
+            if name != COMMIT:
+                self.assertEqual(self.store.objects[name], content, name)
+
+    def test_the_commit_comes_last(self) -> None:
+        done = self.upload()
+        self.assertEqual(done.returncode, FINE, done.stderr)
+        self.assertIn(b"step 1, 4 objects", done.stdout)
+        self.assert_whole()
+        self.assertEqual(self.store.uploads, {})
+        written = [path for what, path in self.store.log if what in ("put", "complete")]
+        self.assertTrue(written[-1].endswith("/commit.json"), written)
+        self.assertEqual(len(written), 4)
+
+    def test_the_same_is_not_sent_again(self) -> None:
+        self.assertEqual(self.upload().returncode, FINE)
+        self.store.log.clear()
+        done = self.upload()
+        self.assertEqual(done.returncode, FINE, done.stderr)
+        self.assertIn(b"already at", done.stdout)
+        self.assertEqual(self.store.count("put") + self.store.count("create"), 0)
+
+    def test_another_is_not_replaced(self) -> None:
+        self.assertEqual(self.upload().returncode, FINE)
+        done = self.upload(self.other)
+        self.assertEqual(done.returncode, ENVIRONMENT, done.stderr)
+        self.assertIn(b"another checkpoint is there, of step 1", done.stderr)
+        self.assert_whole()
+        self.store.objects[COMMIT] = b"{}"
+        done = self.upload()
+        self.assertEqual(done.returncode, ENVIRONMENT, done.stderr)
+        self.assertIn(b"no commit", done.stderr)
+        self.assertEqual(self.store.objects[COMMIT], b"{}")
+
+    def test_killed_at_each_request(self) -> None:
+        """Before the server acts and after it: the checkpoint is whole or absent, and the next start ends the rest."""
+        self.assertEqual(self.upload().returncode, FINE)
+        requests = len(self.store.log)
+        self.assertGreater(requests, 15)
+        command = [str(TZMARK), "checkpoint", "upload", str(self.directory), URL]
+        kills = wholes = 0
+        for at in range(1, requests + 1):
+            for when in (False, True):
+                self.store.objects.clear()
+                self.store.uploads.clear()
+                self.store.log.clear()
+                process = subprocess.Popen(
+                    command,
+                    env=clean_environment() | QUICK | self.access,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+
+                def kill(number: int, is_done: bool) -> None:
+                    if (number, is_done) == (at, when):
+                        process.kill()
+                        process.wait()
+
+                self.store.hook = kill
+                process.wait(60)
+                self.store.hook = lambda number, is_done: None
+                kills += process.returncode == -9
+                if COMMIT in self.store.objects:
+                    self.assert_whole()
+                    wholes += 1
+                done = self.upload()
+                self.assertEqual(done.returncode, FINE, (at, when, done.stderr))
+                self.assert_whole()
+                self.assertEqual(self.store.uploads, {}, (at, when))
+        self.assertGreaterEqual(kills, 2 * requests - 2)
+        self.assertGreater(wholes, 0)
+
+    def test_failing_at_each_request(self) -> None:
+        """One error and no commit, or all of it."""
+        for operation in ("put", "create", "part", "complete", "list", "get", "head"):
+            for kind in ("403", "500", "cut"):
+                with self.subTest((operation, kind)):
+                    self.store.objects.clear()
+                    self.store.faults = {operation: Fault(kind, 1000)}
+                    done = self.upload()
+                    text = done.stderr.decode()
+                    if operation == "get":  # nothing is read where nothing is
+                        self.assertEqual((done.returncode, text), (FINE, ""))
+                        continue
+                    if operation == "list":
+                        self.assertEqual(done.returncode, FINE, text)
+                        self.assertIn("uploads of earlier commands may be", text)
+                        continue
+                    self.assertEqual(done.returncode, ENVIRONMENT, text)
+                    self.assertEqual(text.count("\n"), 1, text)
+                    self.assertIn("error TZE-ENV", text)
+                    self.assertNotIn(COMMIT, self.store.objects)
+                    self.store.faults = {}
+                    self.assertEqual(self.upload().returncode, FINE)
+                    self.assertEqual(self.store.uploads, {})
+
+    def test_a_lost_answer_to_the_commit(self) -> None:
+        names = [name for name in self.local(self.directory) if name != COMMIT]
+        self.store.faults = {"put": Fault("lost", 1000)}
+        # Each object but the commit is there before, so that only its answer is lost for good.
+        done = self.upload()
+        self.assertEqual(done.returncode, ENVIRONMENT, done.stderr)
+        self.assertEqual(len(names), 3)
+        self.store.faults = {"put": Fault("lost", 1)}
+        done = self.upload()
+        self.assertEqual(done.returncode, FINE, done.stderr)
+        self.assert_whole()
+
+    def test_uploads_of_others_stay(self) -> None:
+        others = {
+            "bucket/run a/step-1/notes.txt": "a",
+            "bucket/run a/step-10/commit.json": "b",
+            "bucket/other": "c",
+        }
+        ours = {f"{PREFIX}/training_state.json": "d", COMMIT: "e&<"}
+        for name, upload in (others | ours).items():
+            for number in range(3):
+                self.store.uploads[upload * (number + 1)] = {1: b"part"}
+                self.store.names[upload * (number + 1)] = name
+        self.store.listed_max = 2
+        done = self.upload()
+        self.assertEqual(done.returncode, FINE, done.stderr)
+        self.assertEqual(done.stderr.count(b"removed an unfinished upload"), 6)
+        self.assertEqual(len(self.store.uploads), 9)
+        self.assert_whole()
+
+    def test_what_is_damaged_is_not_sent(self) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            damaged = Path(place) / "step-1"
+            shutil.copytree(self.directory, damaged)
+            path = damaged / "model.safetensors"
+            content = bytearray(path.read_bytes())
+            content[-1] ^= 1
+            path.write_bytes(content)
+            done = self.upload(damaged)
+            self.assertEqual(done.returncode, FILE, done.stderr)
+            self.assertIn(b"CKP-002", done.stderr)
+            self.assertNotIn(COMMIT, self.store.objects)
+            os.unlink(damaged / "commit.json")
+            self.assertNotEqual(self.upload(damaged).returncode, FINE)
+
+    def test_a_server_that_is_not_ours(self) -> None:
+        if setting.rclone() is None:
+            self.skipTest("rclone is not installed")
+        with tempfile.TemporaryDirectory() as place:
+            root = Path(place) / "root"
+            (root / "bucket").mkdir(parents=True)
+            with setting.serving_s3(root, Path(place), KEY_ID, "secretsecret") as at:
+                self.access |= {
+                    "AWS_SECRET_ACCESS_KEY": "secretsecret",
+                    "AWS_ENDPOINT_URL": at,
+                }
+                for words in (b"copied to", b"already at"):
+                    done = self.upload()
+                    self.assertEqual((done.returncode, done.stderr), (FINE, b""))
+                    self.assertIn(words, done.stdout)
+            verified = run("checkpoint", "verify", str(root / PREFIX))
+            self.assertEqual(verified.returncode, FINE, verified.stderr)
+
+    def test_what_is_no_place(self) -> None:
+        for url in ("https://h/b/c", "s3://bucket", "/tmp/x", "s3://bucket/a/../b"):
+            done = self.upload(url=url)
+            self.assertEqual(done.returncode, USAGE, (url, done.stderr))
+        self.assertEqual(self.store.log, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
