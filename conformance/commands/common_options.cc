@@ -136,7 +136,7 @@ void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text) 
   add_limit_options(app, options.limits, " (default: that of each case)");
   app.add_option("--seed", options.seed, seed_text)->type_name("N");
   app.add_option("--shape", options.input_modes,
-                 "input modes, separated by commas: file, pipe, short-reads, read-only, offset (default: file)")
+                 "input modes, separated by commas: " + input_mode_names() + " (default: file)")
       ->type_name("MODES");
   add_json_option(app, options.json_file);
 }
