@@ -8,6 +8,7 @@
 #include "runner/console.h"
 #include "runner/errors.h"
 #include "runner/file_format.h"
+#include "runner/http_server.h"
 #include "runner/process.h"
 #include "runner/scratch_directory.h"
 
@@ -142,6 +143,13 @@ void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text) 
 }
 
 void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& cancelled) {
+  if (const auto served = std::ranges::find_if(input.modes, is_served); served != input.modes.end()) {
+    try {
+      HttpServer().check_reachable();
+    } catch (const EnvironmentError& error) {
+      throw UnavailableError(fmt::format("the input mode {}: {}", name_of(*served), error.what()));
+    }
+  }
   if (std::ranges::find(input.modes, InputMode::kReadOnly) == input.modes.end()) return;
   // Where files to ask about are put.
   const ScratchDirectory temporary;

@@ -27,6 +27,13 @@ REFERENCE = BUILD / "libexec/tzmark/tzmark-adapter-reference"
 # Its pauses would take minutes.
 SHORT_PAUSES = {"TZMARK_HTTP_PAUSE_MS": "1"}
 
+# Runs a command where all network interfaces are down.
+OWN_NETWORK = ("unshare", "--map-root-user", "--net")
+HAS_OWN_NETWORK = (
+    shutil.which(OWN_NETWORK[0]) is not None
+    and subprocess.run([*OWN_NETWORK, "true"], capture_output=True).returncode == 0
+)
+
 
 def reference_modes() -> list[str]:
     """The input modes besides files that the reference has: no URLs without libcurl."""
@@ -343,6 +350,16 @@ sys.exit(9 if any(name.startswith("socket:") for name in names) else 8)
             *("--adapter", shlex.join([sys.executable, str(script)])),
         )
         self.assertIn("verify (http): exit status 8", run.stdout)
+
+    @unittest.skipUnless(HAS_OWN_NETWORK, "no namespace of networks can be had here")
+    def test_a_machine_without_a_loopback_interface(self) -> None:
+        run = subprocess.run(
+            [*OWN_NETWORK, CONFORM, "--corpus", self.corpus, "--shape", "file,http"],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual((run.returncode, run.stdout), (4, ""))
+        self.assertIn("the input mode http: connect to 127.0.0.1: ", run.stderr)
 
     @unittest.skipUnless("http" in reference_modes(), "libcurl is not available here")
     def test_the_reference_answers_as_for_files(self) -> None:

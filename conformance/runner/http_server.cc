@@ -35,6 +35,7 @@ constexpr int kCallsAtOnceMax = 16;
 constexpr auto kPieceInterval = std::chrono::microseconds(200);
 // A last answer would be lost if the socket were closed while the other side still sends.
 constexpr auto kDrainMax = std::chrono::milliseconds(250);
+constexpr int kConnectMaxMilliseconds = 2000;
 constexpr auto kDescriptorsInterval = std::chrono::milliseconds(100);
 
 std::string random_digits() {
@@ -59,6 +60,14 @@ bool is_no_head(std::string_view received) {
   if (first < 'A' || first > 'Z') return true;
   const std::size_t line_feed = received.find('\n');
   return line_feed != received.npos && received[line_feed - 1] != '\r';
+}
+
+sockaddr_in loopback_address(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
 }
 
 timespec timespec_of(Clock::duration duration) {
@@ -172,15 +181,14 @@ HttpServer::HttpServer(const HttpServerLimits& limits)
       directory_("/" + random_digits() + "/") {
   if (!listener_.open()) fail_call("socket");
   if (!wakeup_.open()) fail_call("eventfd");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in address = loopback_address(0);
   socklen_t address_bytes = sizeof address;
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
   if (::bind(listener_.get(), generic, address_bytes) != 0) fail_call("bind to 127.0.0.1");
   if (::listen(listener_.get(), SOMAXCONN) != 0) fail_call("listen on 127.0.0.1");
   if (::getsockname(listener_.get(), generic, &address_bytes) != 0) fail_call("getsockname");
-  origin_ = fmt::format("http://127.0.0.1:{}", ntohs(address.sin_port));
+  port_ = ntohs(address.sin_port);
+  origin_ = fmt::format("http://127.0.0.1:{}", port_);
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
@@ -193,6 +201,22 @@ HttpServer::~HttpServer() {
   wake();
   thread_.join();
   for (Connection& connection : connections_) connection.end();
+}
+
+void HttpServer::check_reachable() const {
+  const Descriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!client.open()) fail_call("socket");
+  const sockaddr_in address = loopback_address(port_);
+  if (::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return;
+  if (errno != EINPROGRESS) fail_call("connect to 127.0.0.1");
+  pollfd connected = {client.get(), POLLOUT, 0};
+  int error = ETIMEDOUT;
+  socklen_t error_bytes = sizeof error;
+  if (::poll(&connected, 1, kConnectMaxMilliseconds) > 0) {
+    ::getsockopt(client.get(), SOL_SOCKET, SO_ERROR, &error, &error_bytes);
+  }
+  errno = error;
+  if (error != 0) fail_call("connect to 127.0.0.1");
 }
 
 void HttpServer::wake() const {

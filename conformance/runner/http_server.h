@@ -42,6 +42,9 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  // Throws EnvironmentError if no connection can be made to it, as where the loopback interface is down.
+  void check_reachable() const;
+
   // Serves this file, in place of the one before, and returns its URL. A name has the same URL each time, which cannot
   // be guessed. The content must outlive what is served. sha256: of the content, in hexadecimal digits.
   std::string serve(std::string_view name, std::span<const std::byte> content, std::string_view sha256,
@@ -75,6 +78,7 @@ class HttpServer {
   const HttpServerLimits limits_;
   Descriptor listener_;
   Descriptor wakeup_;
+  std::uint16_t port_ = 0;
   std::string origin_;  // "http://127.0.0.1:40000"
   std::string directory_;
   std::atomic<bool> stopping_ = false;
@@ -85,6 +89,25 @@ class HttpServer {
   bool lacks_descriptors_ = false;
 
   std::thread thread_;
+};
+
+// A file while it is served: its content may go once this object has ended.
+class HttpServing {
+ public:
+  // As HttpServer::serve. The server must outlive the object.
+  HttpServing(HttpServer& server, std::string_view name, std::span<const std::byte> content, std::string_view sha256,
+              const HttpBehaviour& behaviour)
+      : server_(server), url_(server.serve(name, content, sha256, behaviour)) {}
+  ~HttpServing() { server_.withdraw(); }
+  HttpServing(const HttpServing&) = delete;
+  HttpServing& operator=(const HttpServing&) = delete;
+
+  const std::string& url() const { return url_; }
+  HttpCounts end() { return server_.withdraw(); }
+
+ private:
+  HttpServer& server_;
+  std::string url_;
 };
 
 }  // namespace tzmark::conformance

@@ -108,10 +108,11 @@ Step Stage::ask_by_url(InputMode mode, Question question, std::span<const std::b
   const std::string sha256 = sha256_of(content);
   const HttpBehaviour behaviour = behaviour_for(sha256, with_faults, options_.seed);
   if (!http_server_) http_server_.emplace();
-  question.url = http_server_->serve(question.file.filename().string(), content, sha256, behaviour);
+  HttpServing serving(*http_server_, question.file.filename().string(), content, sha256, behaviour);
+  question.url = serving.url();
   if (with_faults) limits.elapsed_max += kRepeatsElapsedMax;
   Step step = adapter.ask(question, limits);
-  const HttpCounts counts = http_server_->withdraw();
+  const HttpCounts counts = serving.end();
   step.mode = mode;
   step.changed_file = !holds(question.file, content);
   step.served =
