@@ -2,7 +2,7 @@
 
 For each of WRONG_ADAPTERS some case must fail that is about one of its rules, or whose explanation names one. If the
 adapter names the cases that catch it, these must fail and no others, so none of them is superfluous. An adapter that
-misreads in one input mode must fail in that mode and no other; the controls must pass. And for each MUST rule of the
+misreads in some input modes must fail in these and no other; the controls must pass. And for each MUST rule of the
 format one of these must hold:
 
 - the model fails when it runs without the rule (tzmark-adapter-model --without RULE),
