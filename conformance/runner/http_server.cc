@@ -31,6 +31,8 @@ constexpr std::size_t kHeadMaxBytes = 16 << 10;
 constexpr std::size_t kSentAtOnceMaxBytes = 256 << 10;
 // One connection must not keep the others waiting.
 constexpr int kCallsAtOnceMax = 16;
+// The rest of an answer comes at once: where cores are busy, each pause is as long as a turn of another process.
+constexpr unsigned kPiecesMax = 64;
 // Long enough for a reader to take a piece before the next one arrives.
 constexpr auto kPieceInterval = std::chrono::microseconds(200);
 // A last answer would be lost if the socket were closed while the other side still sends.
@@ -95,6 +97,7 @@ struct HttpServer::Connection {
   std::uint64_t sent_bytes = 0;  // of head and body
   std::uint64_t stop_bytes = 0;  // where the answer ends, or is cut
   std::uint64_t piece_end_bytes = 0;
+  unsigned pieces = 0;
   std::optional<std::uint64_t> piece_seed;
   bool is_last = false;  // the connection ends after this answer
   Clock::time_point ready_at{};
@@ -132,12 +135,14 @@ struct HttpServer::Connection {
     sent_bytes = 0;
     stop_bytes = answer.head.size() + answer.body.size();
     ready_at = {};
+    pieces = 0;
     end_piece();
     state = State::kSending;
   }
 
   void end_piece() {
-    piece_end_bytes = piece_seed ? sent_bytes + odd_piece_bytes(*piece_seed, sent_bytes, stop_bytes) : stop_bytes;
+    const bool is_small = piece_seed && pieces++ < kPiecesMax;
+    piece_end_bytes = is_small ? sent_bytes + odd_piece_bytes(*piece_seed, sent_bytes, stop_bytes) : stop_bytes;
   }
 
   // Returns how many bytes arrived: 0 at the end of the other side, -1 if there are none yet.
