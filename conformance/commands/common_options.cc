@@ -8,6 +8,7 @@
 #include "runner/console.h"
 #include "runner/errors.h"
 #include "runner/file_format.h"
+#include "runner/http_server.h"
 #include "runner/process.h"
 #include "runner/scratch_directory.h"
 
@@ -136,12 +137,19 @@ void add_run_options(CLI::App& app, RunOptions& options, const char* seed_text) 
   add_limit_options(app, options.limits, " (default: that of each case)");
   app.add_option("--seed", options.seed, seed_text)->type_name("N");
   app.add_option("--shape", options.input_modes,
-                 "input modes, separated by commas: file, pipe, short-reads, read-only, offset (default: file)")
+                 "input modes, separated by commas: " + input_mode_names() + " (default: file)")
       ->type_name("MODES");
   add_json_option(app, options.json_file);
 }
 
 void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& cancelled) {
+  if (const auto served = std::ranges::find_if(input.modes, is_served); served != input.modes.end()) {
+    try {
+      HttpServer().check_reachable();
+    } catch (const EnvironmentError& error) {
+      throw UnavailableError(fmt::format("the input mode {}: {}", name_of(*served), error.what()));
+    }
+  }
   if (std::ranges::find(input.modes, InputMode::kReadOnly) == input.modes.end()) return;
   // Where files to ask about are put.
   const ScratchDirectory temporary;

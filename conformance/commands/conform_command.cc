@@ -72,10 +72,9 @@ void write_reports(const ConformArguments& arguments, const SuiteRun& run, const
 }  // namespace
 
 void add_conform_options(CLI::App& app, ConformArguments& arguments) {
-  add_run_options(app, arguments.run, "seed of short reads and offsets (default: 20)");
-  app.get_option("--shape")->description(
-      "input modes, separated by commas: file, pipe, short-reads, read-only, offset (default: file, and for each valid "
-      "file short-reads or offset)");
+  add_run_options(app, arguments.run, "seed of short reads, pieces and offsets (default: 20)");
+  app.get_option("--shape")->description("input modes, separated by commas: " + input_mode_names() +
+                                         " (default: file, and for each valid file short-reads or offset)");
   add_policy_options(app, arguments.run.policy);
   app.add_option("--keep", arguments.kept,
                  "keep copies of specification, data and result of encode cases, one directory per case")

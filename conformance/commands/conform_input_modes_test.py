@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of input modes: --shape, and --max-skipped for modes that cannot be had."""
+"""Tests of input modes: --shape, --max-skipped for modes that cannot be had, and URLs of the suite's own server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,38 @@ import json
 import shlex
 import shutil
 import subprocess
+import sys
+import time
 import unittest
 from pathlib import Path
 
 import jsonschema
-from conform_fixture import CONFORM, HAS_READ_ONLY, SCHEMA, CorpusTest, conform
+from conform_fixture import (
+    BUILD,
+    CONFORM,
+    HAS_READ_ONLY,
+    SCHEMA,
+    SOURCE,
+    CorpusTest,
+    conform,
+)
+
+REFERENCE = BUILD / "libexec/tzmark/tzmark-adapter-reference"
+# Its pauses would take minutes.
+SHORT_PAUSES = {"TZMARK_HTTP_PAUSE_MS": "1"}
+
+# Runs a command where all network interfaces are down.
+OWN_NETWORK = ("unshare", "--map-root-user", "--net")
+HAS_OWN_NETWORK = (
+    shutil.which(OWN_NETWORK[0]) is not None
+    and subprocess.run([*OWN_NETWORK, "true"], capture_output=True).returncode == 0
+)
+
+
+def reference_modes() -> list[str]:
+    """The input modes besides files that the reference has: no URLs without libcurl."""
+    run = subprocess.run([REFERENCE, "capabilities"], capture_output=True, check=True)
+    return json.loads(run.stdout)["reads"]["shapes"]
 
 
 class InputModes(CorpusTest):
@@ -199,6 +226,163 @@ esac
             run = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn("tensors", json.loads(run.stdout))
+
+
+class Urls(CorpusTest):
+    """The fake adapter asks for a URL once, and takes what comes."""
+
+    def profile(self, *commands: str) -> str:
+        reads = {"layouts": ["v1"], "shapes": ["http", "http-faults"]}
+        return json.dumps(
+            {"protocol": 1, "name": "n", "version": "1"}
+            | {"commands": list(commands), "reads": reads}
+        )
+
+    def run_on_urls(
+        self, *options: str | Path, rules: tuple[str, ...] = (), **settings: str
+    ) -> subprocess.CompletedProcess[str]:
+        words = [word for rule in rules for word in ("--case", rule)]
+        adapter = self.adapter("--profile", self.profile("decode"), *words)
+        return conform(
+            *("--corpus", self.corpus, "--adapter", adapter, *options), env=settings
+        )
+
+    def test_who_does_not_read_urls_is_not_asked(self) -> None:
+        run = self.run_on_corpus("--shape", "file,http,http-faults")
+        self.assertEqual(run.returncode, 0, run.stdout)
+        for mode in ("http", "http-faults"):
+            self.assertIn(
+                f"\ninput mode {mode}: 0 passed, 0 failed, 6 skipped", run.stdout
+            )
+        run = self.run_on_corpus("--shape", "http")
+        self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
+        self.assertIn("its profile does not have the input mode http\n", run.stdout)
+
+    def test_a_server_is_asked_without_a_proxy(self) -> None:
+        nowhere = "http://127.0.0.1:9"
+        for more in ({}, {"no_proxy": "localhost"}, {"NO_PROXY": "*", "no_proxy": ""}):
+            run = self.run_on_urls(
+                *("--shape", "file,http"), http_proxy=nowhere, all_proxy=nowhere, **more
+            )
+            self.assertIn(
+                "\ninput mode http: 5 passed, 0 failed, 1 skipped", run.stdout
+            )
+
+    def test_faults_are_told(self) -> None:
+        # Enough files for most behaviours.
+        for i in range(24):
+            self.add_case(f"file-{i}", "valid")
+        self.save()
+        result, junit, page = (self.directory / name for name in "jxh")
+        run = self.run_on_urls(
+            *("--shape", "http-faults", "--json", result),
+            *("--junit", junit, "--html", page),
+        )
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("\ninput mode http-faults: 0 passed, 29 failed", run.stdout)
+        document = json.loads(result.read_text())
+        jsonschema.validate(document, SCHEMA)
+        reasons = {
+            step["reason"].rpartition("(")[2]
+            for case in document["cases"]
+            for step in case["steps"]
+            if step["outcome"] != "pass"
+        }
+        self.assertGreater(len(reasons), 10)
+        for told in (
+            "the server: ranges, bodies cut off at first; requests: 1, failed: 1)",
+            "the server: no ranges, status 503 at first; requests: 1, failed: 1)",
+        ):
+            self.assertIn(told, reasons)
+        for report in (junit, page):
+            self.assertIn("decode (http-faults)", report.read_text(), report.name)
+        # The same file meets the same again.
+        repro = document["cases"][0]["repro"]
+        self.assertIn("--shape http-faults --seed 20", repro)
+        again = subprocess.run(
+            [CONFORM, *shlex.split(repro)[2:]], capture_output=True, text=True
+        )
+        first = document["cases"][0]["steps"][-1]["reason"]
+        self.assertIn(first.rpartition("(")[2], again.stdout)
+
+    def test_crashes_and_hangs_are_those_of_other_modes(self) -> None:
+        began = time.monotonic()
+        run = self.run_on_urls(
+            *("--shape", "http", "--timeout", "0.5"),
+            rules=("valid=segfault", "malformed=hang"),
+        )
+        self.assertLess(time.monotonic() - began, 60)
+        self.assertIn("\ncrash valid ", run.stdout)
+        self.assertIn("\nhang malformed ", run.stdout)
+        self.assertIn("\n3 passed, 2 failed, 1 skipped\n", run.stdout)
+
+    def test_an_answer_without_a_request_is_no_pass(self) -> None:
+        blind = self.directory / "adapter.sh"
+        blind.write_text(
+            f"case $1 in\ncapabilities) echo '{self.profile('verify')}' ;;\n"
+            "*) echo '{\"verified\": true}' ;;\nesac\n"
+        )
+        run = conform(
+            *("--corpus", self.corpus, "--adapter", f"sh {shlex.quote(str(blind))}"),
+            *("--shape", "http", "--only", "valid"),
+        )
+        self.assertEqual((run.returncode, "no case ran" in run.stderr), (1, True))
+        self.assertIn("1: no request for the file came\n", run.stdout)
+
+    def test_no_adapter_inherits_a_socket(self) -> None:
+        script = self.directory / "adapter.py"
+        script.write_text(
+            f"""import os, sys
+if sys.argv[1] == "capabilities":
+    print('{self.profile("verify")}')
+    sys.exit()
+names = []
+for fd in os.listdir("/proc/self/fd"):
+    try:
+        names.append(os.readlink("/proc/self/fd/" + fd))
+    except FileNotFoundError:
+        pass  # of the list itself
+sys.exit(9 if any(name.startswith("socket:") for name in names) else 8)
+"""
+        )
+        run = conform(
+            *("--corpus", self.corpus, "--only", "valid", "--shape", "http"),
+            *("--adapter", shlex.join([sys.executable, str(script)])),
+        )
+        self.assertIn("verify (http): exit status 8", run.stdout)
+
+    @unittest.skipUnless(HAS_OWN_NETWORK, "no namespace of networks can be had here")
+    def test_a_machine_without_a_loopback_interface(self) -> None:
+        run = subprocess.run(
+            [*OWN_NETWORK, CONFORM, "--corpus", self.corpus, "--shape", "file,http"],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual((run.returncode, run.stdout), (4, ""))
+        self.assertIn("the input mode http: connect to 127.0.0.1: ", run.stderr)
+
+    @unittest.skipUnless("http" in reference_modes(), "libcurl is not available here")
+    def test_the_reference_answers_as_for_files(self) -> None:
+        for corpus in ("share/tzmark/corpus", None):
+            where = BUILD / corpus if corpus else SOURCE / "reference/safetensors/cases"
+            run = conform(
+                *("--corpus", where, "--quick", "--only", "*[05]*"),
+                *("--shape", "file,http,http-faults"),
+                env=SHORT_PAUSES,
+            )
+            self.assertEqual(run.returncode, 0, run.stdout[-3000:])
+            self.assertIn(" passed, 0 failed, 0 skipped\n\n", run.stdout + "\n")
+
+    def test_the_reference_says_whether_it_reads_urls(self) -> None:
+        # What its loader finds first is no library.
+        (self.directory / "libcurl.so.4").write_text("no library")
+        run = conform(
+            *("--adapter", str(REFERENCE), "--only", "dtype-float16"),
+            *("--shape", "file,http"),
+            env={"LD_LIBRARY_PATH": str(self.directory)},
+        )
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertIn("\ninput mode http: 0 passed, 0 failed, 1 skipped", run.stdout)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ Json request_of(const Question& question, std::uint64_t id) {
     request["spec"] = json_name(question.file);
     request["out"] = json_name(question.out);
   } else {
-    request["file"] = json_name(question.file);
+    request["file"] = question.url.empty() ? json_name(question.file) : question.url;
   }
   if (question.key_hex) request["key_hex"] = *question.key_hex;
   if (question.passphrase) request["passphrase"] = *question.passphrase;
@@ -72,7 +72,8 @@ Json request_of(const Question& question, std::uint64_t id) {
 // The words after the adapter's own, without the key and the range of the file.
 std::vector<std::string> words_of(const Question& question) {
   std::vector<std::string> words = {std::string(name_of(question.command))};
-  if (question.command != Command::kStream) words.push_back(question.file.string());
+  if (question.command != Command::kStream)
+    words.push_back(question.url.empty() ? question.file.string() : question.url);
   if (question.command == Command::kEncode) words.push_back(question.out.string());
   return words;
 }

@@ -42,6 +42,7 @@ struct Question {
   std::optional<std::string> passphrase;
   const Feed* feed = nullptr;                    // of stream: the content for stdin
   std::optional<FileRange> part = std::nullopt;  // if the question is about a range of the file
+  std::string url = {};                          // if the file is served, in place of its name
   std::vector<std::string> prefix = {};          // words before the adapter's own, of a program that executes the rest
 };
 

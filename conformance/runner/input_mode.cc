@@ -15,17 +15,30 @@
 namespace tzmark::conformance {
 namespace {
 
-constexpr std::array<std::string_view, kInputModeCount> kNames = {"file", "pipe", "short-reads", "read-only", "offset"};
+constexpr std::array<std::string_view, kInputModeCount> kNames = {"file",   "pipe", "short-reads", "read-only",
+                                                                  "offset", "http", "http-faults"};
 
 // Whether only profiles that list this mode are asked in it.
-bool needs_claim(InputMode mode) { return mode == InputMode::kPipe || mode == InputMode::kOffset; }
+bool needs_claim(InputMode mode) { return mode == InputMode::kPipe || mode == InputMode::kOffset || is_served(mode); }
 
-// stream reads from a pipe anyway, and never a range of a file.
-bool is_streamed(InputMode mode) { return mode != InputMode::kReadOnly && mode != InputMode::kOffset; }
+// stream reads from a pipe anyway, and never a range of a file or a URL.
+bool is_streamed(InputMode mode) {
+  return mode == InputMode::kFile || mode == InputMode::kPipe || mode == InputMode::kShortReads;
+}
 
 }  // namespace
 
 std::string_view name_of(InputMode mode) { return kNames[static_cast<std::size_t>(mode)]; }
+
+std::string input_mode_names() { return fmt::format("{}", fmt::join(kNames, ", ")); }
+
+std::set<std::string> claimed_input_modes() {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < kInputModeCount; ++i) {
+    if (needs_claim(static_cast<InputMode>(i))) names.emplace(kNames[i]);
+  }
+  return names;
+}
 
 std::vector<InputMode> parse_input_modes(const std::string& names) {
   std::set<InputMode> wanted;
@@ -33,7 +46,7 @@ std::vector<InputMode> parse_input_modes(const std::string& names) {
   for (std::string word; std::getline(words, word, ',');) {
     const auto* const found = std::ranges::find(kNames, word);
     if (found == kNames.end()) {
-      throw UsageError(fmt::format("there is no input mode '{}'; the modes are {}", word, fmt::join(kNames, ", ")));
+      throw UsageError(fmt::format("there is no input mode '{}'; the modes are {}", word, input_mode_names()));
     }
     wanted.insert(static_cast<InputMode>(found - kNames.begin()));
   }

@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 TEST(InputModes, AreNamed) {
   EXPECT_THAT(parse_input_modes("file"), ElementsAre(InputMode::kFile));
@@ -26,6 +27,8 @@ TEST(InputModes, AreNamed) {
     const auto mode = static_cast<InputMode>(i);
     EXPECT_THAT(parse_input_modes(std::string(name_of(mode))), ElementsAre(mode));
   }
+  EXPECT_EQ(input_mode_names(), "file, pipe, short-reads, read-only, offset, http, http-faults");
+  EXPECT_THAT(claimed_input_modes(), UnorderedElementsAre("pipe", "offset", "http", "http-faults"));
   EXPECT_EQ(label(Command::kVerify, InputMode::kFile), "verify");
   EXPECT_EQ(label(Command::kVerify, InputMode::kReadOnly), "verify (read-only)");
 }
@@ -39,13 +42,18 @@ TEST(InputModes, AreForThoseWhoTakeThem) {
   }
   EXPECT_THAT(commands_in(InputMode::kPipe, profile), IsEmpty());
   EXPECT_THAT(commands_in(InputMode::kOffset, profile), IsEmpty());
-  profile.reads.input_modes = {"offset"};
+  profile.reads.input_modes = {"offset", "http"};
   EXPECT_THAT(commands_in(InputMode::kOffset, profile), ElementsAre(Command::kDecode, Command::kVerify));
+  EXPECT_THAT(commands_in(InputMode::kHttp, profile), ElementsAre(Command::kDecode, Command::kVerify));
+  EXPECT_THAT(commands_in(InputMode::kHttpFaults, profile), IsEmpty());
+  EXPECT_EQ(absence(InputMode::kHttpFaults), "its profile does not have the input mode http-faults");
   profile.commands = {"stream"};
   for (const InputMode mode : {InputMode::kFile, InputMode::kPipe, InputMode::kShortReads}) {
     EXPECT_THAT(commands_in(mode, profile), ElementsAre(Command::kStream)) << name_of(mode);
   }
-  EXPECT_THAT(commands_in(InputMode::kReadOnly, profile), IsEmpty());
+  for (const InputMode mode : {InputMode::kReadOnly, InputMode::kOffset, InputMode::kHttp}) {
+    EXPECT_THAT(commands_in(mode, profile), IsEmpty()) << name_of(mode);
+  }
 }
 
 TEST(OddSizes, AreOddAndShortAndRepeated) {

@@ -173,6 +173,7 @@ void judge_step(const Case& item, const std::optional<Json>& expected, const Pro
     step.outcome = Outcome::kSkipped;
     step.reason = step.untried;
   }
+  if (is_failure(step.outcome) && !step.served.empty()) step.reason += fmt::format(" ({})", step.served);
   blame_change("the file", step);
   step.reason = one_line(step.reason, kReasonMaxBytes);
 }

@@ -82,6 +82,7 @@ struct Step {
   std::optional<Difference> difference;        // of wrong data
   std::optional<Explanation> explanation;      // of failures, where there is something to show
   std::optional<WrittenFile> written;          // of encode
+  std::string served;                          // of a file that was served: how, and what was asked
   std::string untried;                         // why the input mode had no effect; empty if it had
   std::optional<bool> fails_afresh;            // of failures: whether a fresh process shows it, if one was asked
   std::optional<OnlyAfterEarlier> only_after;  // of failures that a fresh process does not show

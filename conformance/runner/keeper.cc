@@ -10,12 +10,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <map>
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "runner/console.h"
 #include "runner/process_tree.h"
@@ -103,6 +105,19 @@ std::vector<std::string> environment_with(std::vector<std::string> settings) {
     if (kept) settings.emplace_back(variable);
   }
   return settings;
+}
+
+// Settings by which no client asks a proxy for a server of this suite, which is on this machine. Most clients read only
+// one of the two variables.
+std::vector<std::string> settings_without_proxy() {
+  constexpr const char* kAll = "*";
+  std::string hosts;
+  for (const char* name : {"NO_PROXY", "no_proxy"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') hosts = value;
+  }
+  if (hosts != kAll) hosts += hosts.empty() ? "127.0.0.1" : ",127.0.0.1";
+  return {"no_proxy=" + hosts, "NO_PROXY=" + hosts};
 }
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
@@ -270,7 +285,9 @@ Keeper::Keeper(const std::vector<std::string>& argv, const Streams& streams,
                const std::filesystem::path& temporary_directory) {
   prepare_this_process();
   mark_ = new_mark();
-  const std::vector<std::string> environment = environment_with({"TMPDIR=" + temporary_directory.string()});
+  std::vector<std::string> settings = settings_without_proxy();
+  settings.push_back("TMPDIR=" + temporary_directory.string());
+  const std::vector<std::string> environment = environment_with(std::move(settings));
   const std::vector<char*> words = pointers_to(argv);
   const std::vector<char*> variables = pointers_to(environment);
   Pipe notices;

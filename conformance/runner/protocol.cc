@@ -12,6 +12,7 @@
 #include "runner/directory_tree.h"
 #include "runner/errors.h"
 #include "runner/file_format.h"
+#include "runner/input_mode.h"
 #include "runner/json.h"
 #include "runner/limits.h"
 
@@ -24,7 +25,6 @@ const std::set<std::string> kCommands = {"decode", "verify", "stream", "encode",
 const std::set<std::string> kReaderMayOmit = {"layout",      "metadata",     "wire_dtype",
                                               "crc32_field", "sha256_field", "module_index"};
 const std::set<std::string> kWriterMayOmit = {"module_index"};
-const std::set<std::string> kClaimedInputModes = {"pipe", "offset"};
 constexpr std::size_t kNameMaxBytes = 200;
 constexpr int kRejectedStatus = 1;
 constexpr int kUnsupportedStatus = 2;
@@ -147,7 +147,7 @@ Abilities parse_abilities(const Json& profile, const char* name, const std::set<
   // A misspelt layout would silently skip all of its cases.
   refuse_unknown_values(abilities.layouts, known_layouts(), "layouts");
   refuse_unknown_values(abilities.omits, omittable, "omits");
-  refuse_unknown_values(abilities.input_modes, kClaimedInputModes, "shapes");
+  refuse_unknown_values(abilities.input_modes, claimed_input_modes(), "shapes");
   return abilities;
 }
 

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "model/text.h"
 #include "runner/command_line.h"
@@ -19,6 +21,7 @@
 #include "runner/file_content.h"
 #include "runner/odd_sizes.h"
 #include "runner/preload.h"
+#include "runner/sha256.h"
 #include "runner/staged_file.h"
 
 namespace tzmark::conformance {
@@ -29,6 +32,9 @@ namespace fs = std::filesystem;
 // More than a page, so that a mapping of the range cannot begin where the file does.
 constexpr std::uint64_t kRoomMinBytes = 4096;
 constexpr std::uint64_t kRoomMaxBytes = 65536;
+
+// Readers wait before they repeat a request.
+constexpr std::chrono::seconds kRepeatsElapsedMax(5);
 
 std::string padded(const Room& room, std::span<const std::byte> content) {
   std::string text(room.before_bytes, kRoomFillerBefore);
@@ -96,6 +102,25 @@ void Stage::shorten(const fs::path& name) {
   if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", count_file_.path().string()));
 }
 
+Step Stage::ask_by_url(InputMode mode, Question question, std::span<const std::byte> content, const Adapter& adapter,
+                       Limits limits) {
+  const bool with_faults = mode == InputMode::kHttpFaults;
+  const std::string sha256 = sha256_of(content);
+  const HttpBehaviour behaviour = behaviour_for(sha256, with_faults, options_.seed);
+  if (!http_server_) http_server_.emplace();
+  HttpServing serving(*http_server_, question.file.filename().string(), content, sha256, behaviour);
+  question.url = serving.url();
+  if (with_faults) limits.elapsed_max += kRepeatsElapsedMax;
+  Step step = adapter.ask(question, limits);
+  const HttpCounts counts = serving.end();
+  step.mode = mode;
+  step.changed_file = !holds(question.file, content);
+  step.served =
+      fmt::format("the server: {}; requests: {}, failed: {}", describe(behaviour), counts.requests, counts.faults);
+  if (counts.requests == 0) step.untried = "no request for the file came";
+  return step;
+}
+
 Step Stage::ask(InputMode mode, Question question, std::span<const std::byte> content, const Adapter& adapter,
                 const Limits& limits) {
   const bool streamed = question.command == Command::kStream;
@@ -106,6 +131,7 @@ Step Stage::ask(InputMode mode, Question question, std::span<const std::byte> co
     return step;
   };
   const auto ask = [&] { return ask_about(content); };
+  if (is_served(mode)) return ask_by_url(mode, std::move(question), content, adapter, limits);
   if (mode == InputMode::kPipe && !streamed) {
     const ScratchDirectory directory;
     const Fifo fifo(directory.path() / question.file.filename(), content);

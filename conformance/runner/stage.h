@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runner/adapter.h"
+#include "runner/http_server.h"
 #include "runner/input_mode.h"
 #include "runner/manifest.h"
 #include "runner/preload.h"
@@ -26,7 +27,7 @@ struct InputModeOptions {
   std::vector<InputMode> modes = {InputMode::kFile};
   // Each valid file that a reader takes as a plain file is asked about in one of these as well.
   std::vector<InputMode> sampled = {};
-  std::uint64_t seed = 20;      // of short reads and offsets
+  std::uint64_t seed = 20;      // of short reads, pieces and offsets
   std::filesystem::path tools;  // directory of the programs of conformance/input_modes
 };
 
@@ -61,10 +62,15 @@ class Stage {
   // From here on, reads of this file are short.
   void shorten(const std::filesystem::path& file);
 
+  Step ask_by_url(InputMode mode, Question question, std::span<const std::byte> content, const Adapter& adapter,
+                  Limits limits);
+
   const InputModeOptions& options_;
   ScratchDirectory read_only_directory_;  // one for all questions, so that a process that sees its mount can serve them
   ScratchFile count_file_;
-  std::optional<Preload> short_reads_;  // made by the first question that needs it
+  // Made by the first question that needs each.
+  std::optional<Preload> short_reads_;
+  std::optional<HttpServer> http_server_;
 };
 
 // The first words of a command that sees a directory on a read-only mount.

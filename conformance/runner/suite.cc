@@ -348,7 +348,8 @@ std::string repro_command(const Manifest& manifest, const Case& item, const Adap
   }
   // In the corpus, shards may have other names than the index says.
   if (is_sharded(item)) return join_command(own);
-  if (step.command == Command::kStream && step.mode == InputMode::kShortReads) {
+  const bool needs_this_suite = step.command == Command::kStream && step.mode == InputMode::kShortReads;
+  if (needs_this_suite || is_served(step.mode)) {
     own.insert(own.end(), {"--shape", std::string(name_of(step.mode)), "--seed", std::to_string(input.seed)});
     return join_command(own);
   }

@@ -69,7 +69,7 @@ struct Decisive {
 Decisive decisive_step(const CaseResult& result, const Profile& profile, const std::vector<InputMode>& modes);
 
 // The command line that repeats a step: the adapter's own, or that of this suite if a shell is not enough, for a
-// specification or for stdin with pauses.
+// specification, for stdin with pauses, or for a URL.
 std::string repro_command(const Manifest& manifest, const Case& item, const Adapter& adapter,
                           const InputModeOptions& input, const Decisive& step);
 

@@ -13,6 +13,7 @@ import sys
 
 import comparing  # noqa: F401, as are the others: importing them registers their adapters
 import failing  # noqa: F401
+import fetching  # noqa: F401
 import glancing  # noqa: F401
 import assuming  # noqa: F401
 import listing  # noqa: F401
@@ -37,6 +38,9 @@ def answer(wrong: WrongAdapter, reference: Reference, request: Json) -> Json:
     profile = question.right_answer()["capabilities"]
     profile["name"] = f"wrong adapter {wrong.name}"
     profile["commands"] = list(wrong.commands)
+    shapes = profile["reads"]["shapes"]
+    # These fetch URLs without the reference, which may lack libcurl.
+    shapes += sorted({"http", "http-faults"} & set(wrong.input_modes) - set(shapes))
     return {"capabilities": profile}
 
 

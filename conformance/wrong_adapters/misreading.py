@@ -81,7 +81,8 @@ def verifies_whole_files_only(question: Question) -> Json:
 @misreads("pipe")
 def maps_every_file(question: Question) -> Json:
     """Maps whatever it is given into memory, which no pipe can be."""
-    if not question.is_about_reading():
+    is_name = question.is_about_reading() and os.path.exists(question.request["file"])
+    if not is_name:
         return question.right_answer()
     with open(question.request["file"], "rb") as file:
         if os.path.isfile(file.name) and os.path.getsize(file.name) == 0:

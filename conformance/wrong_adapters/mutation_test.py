@@ -68,8 +68,8 @@ def outcome(wrong: WrongAdapter, count: int) -> tuple[str, bool]:
             "--json",
             result.name,
         ]
-        if wrong.input_mode:
-            words += ["--shape", wrong.input_mode]
+        if wrong.input_modes:
+            words += ["--shape", ",".join(wrong.input_modes)]
         began = time.monotonic()
         done = subprocess.run([*words, *limits], capture_output=True, text=True)
         elapsed = time.monotonic() - began

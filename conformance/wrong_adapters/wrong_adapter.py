@@ -86,8 +86,8 @@ class WrongAdapter:
     commands: tuple[str, ...] = ("decode", "verify", "encode", "serve")
     # Whether it makes no mistake: a control, which must pass.
     is_right: bool = False
-    # The only input mode in which it makes its mistake.
-    input_mode: str | None = None
+    # The only input modes in which it makes its mistake.
+    input_modes: tuple[str, ...] = ()
     # The ids of the cases that it fails, if the test compares them: it passes all others that it is asked.
     caught_by: tuple[str, ...] = ()
 
@@ -118,7 +118,7 @@ def enter(
     name = function.__name__.replace("_", "-")
     chosen = about(rules) if options is None else options
     wrong = WrongAdapter(name, function.__doc__ or "", rules, answer, chosen, **details)
-    is_known = bool(rules) or wrong.input_mode is not None
+    is_known = bool(rules) or bool(wrong.input_modes)
     if not wrong.mistake or name in WRONG_ADAPTERS or is_known == wrong.is_right:
         raise ValueError(
             f"wrong adapter {name} is registered twice, or lacks its description or rules"
@@ -143,11 +143,11 @@ OF_EVERY_KIND = ("dtype-f*", "crypt-*", "malformed-trunc-*", "tensorizer-2.0.0-*
 
 
 def misreads(
-    input_mode: str, cases: tuple[str, ...] = OF_EVERY_KIND
+    *input_modes: str, cases: tuple[str, ...] = OF_EVERY_KIND
 ) -> Callable[[Answerer], Answerer]:
-    """Registers a function that answers every question, wrongly in that input mode alone."""
+    """Registers a function that answers every question, wrongly in those input modes alone."""
     chosen = tuple(word for pattern in cases for word in only(pattern))
-    return answers(options=chosen, input_mode=input_mode)
+    return answers(options=chosen, input_modes=input_modes)
 
 
 @answers(options=only("*"), is_right=True)

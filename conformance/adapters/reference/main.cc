@@ -17,6 +17,7 @@
 #include "tzmark/canonical.h"
 #include "tzmark/crypto.h"
 #include "tzmark/error.h"
+#include "tzmark/io.h"
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
 #include "tzmark/version.h"
@@ -47,6 +48,15 @@ struct Answer {
 // Replaces bytes that are not UTF-8: names and messages may quote bytes of a hostile file.
 std::string dump(const Json& document) { return document.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+// The input modes besides files: URLs where requests can be sent.
+Json input_modes() {
+  Json modes = {"pipe", "offset"};
+  const bool has_urls = std::ranges::any_of(
+      io_paths(), [](const IoPath& path) { return path.traits.is_remote && path.why_unavailable().empty(); });
+  if (has_urls) modes.insert(modes.end(), {"http", "http-faults"});
+  return modes;
+}
+
 Json capabilities() {
   Json layouts = Json::array();
   for (const Layout layout : kLayouts) layouts.push_back(layout_name(layout));
@@ -57,7 +67,7 @@ Json capabilities() {
           {"name", "tzmark reference"},
           {"version", version()},
           {"commands", {"decode", "verify", "encode", "serve"}},
-          {"reads", {{"layouts", readable}, {"shapes", {"pipe", "offset"}}}},
+          {"reads", {{"layouts", readable}, {"shapes", input_modes()}}},
           {"writes", {{"layouts", layouts}}}};
 }
 

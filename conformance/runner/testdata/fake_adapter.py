@@ -55,6 +55,19 @@ PROFILE: Json = {
 }
 
 
+def content_of(file: Path) -> bytes:
+    """The content of a file, or of what a URL names, which is asked for once."""
+    # A path has one slash where a URL has two.
+    if file.parts[0] == "http:":
+        # Most processes need it not, and are short.
+        import urllib.request
+
+        url = str(file).replace("/", "//", 1)
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.read()
+    return file.read_bytes()
+
+
 class Question:
     """One command for one file, with what the manifest says about it."""
 
@@ -81,7 +94,7 @@ class Question:
             )
             return
         # The path of the file does not tell.
-        sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+        sha256 = hashlib.sha256(content_of(file)).hexdigest()
         # One file may be several cases, which open it with different keys.
         matches = [
             case
