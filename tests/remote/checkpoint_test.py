@@ -126,7 +126,9 @@ class Checkpoint(unittest.TestCase):
         self.assertGreater(requests, 15)
         command = [str(TZMARK), "checkpoint", "upload", str(self.directory), URL]
         kills = wholes = 0
-        for at in range(1, requests + 1):
+        first, parts = map(int, os.environ.get("TZMARK_PART", "0/1").split("/"))
+        requests_tried = range(1 + first, requests + 1, parts)
+        for at in requests_tried:
             for when in (False, True):
                 self.store.objects.clear()
                 self.store.uploads.clear()
@@ -154,8 +156,8 @@ class Checkpoint(unittest.TestCase):
                 self.assertEqual(done.returncode, FINE, (at, when, done.stderr))
                 self.assert_whole()
                 self.assertEqual(self.store.uploads, {}, (at, when))
-        self.assertGreaterEqual(kills, 2 * requests - 2)
-        self.assertGreater(wholes, 0)
+        self.assertGreaterEqual(kills, 2 * len(requests_tried) - 2)
+        self.assertTrue(parts > 1 or wholes > 0)
 
     def test_failing_at_each_request(self) -> None:
         """One error and no commit, or all of it."""
