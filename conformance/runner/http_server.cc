@@ -38,6 +38,8 @@ constexpr auto kPieceInterval = std::chrono::microseconds(200);
 // A last answer would be lost if the socket were closed while the other side still sends.
 constexpr auto kDrainMax = std::chrono::milliseconds(250);
 constexpr int kConnectMaxMilliseconds = 2000;
+// Connections that others hold, or that an adapter has lost, keep the next ones out no longer than this.
+constexpr auto kReplaceableAfter = std::chrono::seconds(1);
 constexpr auto kDescriptorsInterval = std::chrono::milliseconds(100);
 
 std::string random_digits() {
@@ -270,8 +272,11 @@ void HttpServer::run() {
     {
       const std::lock_guard lock(mutex_);
       std::erase_if(connections_, [](const Connection& each) { return each.state == Connection::State::kEnded; });
-      const bool accepts = connections_.size() < limits_.connections_max && !lacks_descriptors_;
+      const bool has_room = connections_.size() < limits_.connections_max;
+      const auto replaceable_at = has_room ? now : idle_since(*idlest()) + kReplaceableAfter;
+      const bool accepts = !lacks_descriptors_ && replaceable_at <= now;
       if (lacks_descriptors_) look = now + kDescriptorsInterval;
+      if (replaceable_at > now) look = std::min(look, replaceable_at);
       polled = {{wakeup_.get(), POLLIN, 0}, {listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0}};
       for (const Connection& connection : connections_) {
         polled.push_back({connection.socket.get(), connection.events(now), 0});
@@ -303,14 +308,25 @@ void HttpServer::run() {
   }
 }
 
+std::list<HttpServer::Connection>::iterator HttpServer::idlest() {
+  return std::ranges::min_element(connections_, {}, &Connection::idle_until);
+}
+
+std::chrono::steady_clock::time_point HttpServer::idle_since(const Connection& connection) const {
+  return connection.idle_until - limits_.idle_max;
+}
+
 void HttpServer::accept_all() {
-  while (connections_.size() < limits_.connections_max) {
+  // One at a time in place of another: whether the next one may go is looked at again.
+  for (bool has_room = true; has_room; has_room = connections_.size() < limits_.connections_max) {
     Descriptor accepted(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!accepted.open()) {
       // Without a pause, the connection that waits would keep this thread busy.
       lacks_descriptors_ = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
       return;
     }
+    std::erase_if(connections_, [](const Connection& each) { return each.state == Connection::State::kEnded; });
+    if (connections_.size() >= limits_.connections_max) connections_.erase(idlest());
     const int one = 1;
     ::setsockopt(accepted.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     connections_.emplace_back(std::move(accepted), Clock::now() + limits_.idle_max);

@@ -71,6 +71,9 @@ class HttpServer {
 
   void run();
   void accept_all();
+  // REQUIRES: there is a connection.
+  std::list<Connection>::iterator idlest();
+  std::chrono::steady_clock::time_point idle_since(const Connection& connection) const;
   void go_on(Connection& connection);
   void answer(Connection& connection, std::string_view head);
   void wake() const;

@@ -269,6 +269,16 @@ TEST_F(HttpServerTest, ServesManyConnectionsAtOnce) {
   EXPECT_EQ(server_.withdraw().requests, 100u);
 }
 
+TEST_F(HttpServerTest, IsNotHeldUpByConnectionsThatOthersHold) {
+  content_.resize(20'000);
+  serve();
+  std::vector<std::unique_ptr<Client>> others;
+  for (int i = 0; i < 60; ++i) others.push_back(std::make_unique<Client>(address_.port));
+  const auto begin = Clock::now();
+  EXPECT_EQ(body_of(ask_for_file()), content_);
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+}
+
 TEST_F(HttpServerTest, EndsConnectionsWithoutProgress) {
   content_.resize(8u << 20);
   HttpServer server({.idle_max = std::chrono::milliseconds(300)});

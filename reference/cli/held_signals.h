@@ -8,6 +8,7 @@
 #include <csignal>
 #include <string>
 
+#include "bytes/utf8.h"
 #include "program/standard_streams.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
@@ -59,7 +60,7 @@ void with_signals_held(const std::string& url, const Upload& upload) {
   try {
     upload();
   } catch (const Error& error) {
-    if (SignalsHeld::are_pending()) tell(fmt::format("tzmark: {}: {}", url, error.message()));
+    if (SignalsHeld::are_pending()) tell(fmt::format("tzmark: {}: {}", printable(url), error.message()));
     throw;
   }
 }

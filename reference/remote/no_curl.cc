@@ -19,7 +19,7 @@ UploadReport upload(File&, const std::string&, const UploadOptions&) {
 std::optional<std::uint64_t> object_bytes(const std::string&) {
   throw Error(ErrorCode::kUnavailable, why_no_requests());
 }
-std::vector<std::string> remove_unfinished_uploads(const std::string&, const std::function<bool(const std::string&)>&) {
+UnfinishedUploads remove_unfinished_uploads(const std::string&, const std::function<bool(const std::string&)>&) {
   throw Error(ErrorCode::kUnavailable, why_no_requests());
 }
 

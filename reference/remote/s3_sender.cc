@@ -72,7 +72,9 @@ std::size_t S3Sender::on_header(char* data, std::size_t size, std::size_t count,
 std::size_t S3Sender::on_body(char* data, std::size_t size, std::size_t count, void* pointer) {
   S3Sender& sender = *static_cast<S3Sender*>(pointer);
   try {
-    if (sender.reply_.body.size() + size * count > kReplyBytesMax) return 0;
+    if (sender.reply_.body.size() + size * count > kReplyBytesMax) {
+      throw Error(ErrorCode::kWriteFailed, fmt::format("an answer of more than {} bytes", kReplyBytesMax));
+    }
     sender.reply_.body.append(data, size * count);
   } catch (...) {
     sender.error_ = std::current_exception();

@@ -61,8 +61,8 @@ class S3Sender {
   S3Reply send(const S3Request& request);
   // How often the last request was sent, as far as libcurl tells.
   unsigned sent_times() const { return sent_times_; }
-  // From now on, no wait check ends a request.
-  void ignore_wait_check() { is_interruptible_ = false; }
+  // Whether a wait check ends requests from now on. It does at first.
+  void set_interruptible(bool is) { is_interruptible_ = is; }
 
  private:
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* sender);

@@ -16,6 +16,7 @@
 #include "bytes/threads.h"
 #include "bytes/utf8.h"
 #include "io/url.h"
+#include "io/wait_check.h"
 #include "remote/answer.h"
 #include "remote/s3_sender.h"
 #include "remote/upload_text.h"
@@ -28,8 +29,8 @@ using std::chrono::milliseconds;
 
 constexpr std::uint64_t kPartBytesMin = 5 << 20;
 constexpr std::uint64_t kPartsMax = 10'000;
-// For the removal of parts, which an interrupted program waits for.
-constexpr milliseconds kAbortMax{20'000};
+// For the requests which an interrupted program waits for: those that begin an upload and remove its parts.
+constexpr milliseconds kNotInterruptedMax{20'000};
 
 // One file on its way.
 class Upload {
@@ -93,11 +94,17 @@ class Upload {
   }
 
   void put_parts() {
-    const S3Reply begun = sender_.send({.method = S3Method::kPost, .query = "uploads="});
+    // An upload whose id never came could not be removed.
+    sender_.set_interruptible(false);
+    const S3Reply begun = sender_.send({.method = S3Method::kPost,
+                                        .query = "uploads=",
+                                        .deadline = std::min(kNotInterruptedMax, to_.settings.deadline)});
+    sender_.set_interruptible(true);
     require_success(begun, "no upload was begun");
     id_ = xml_text(begun.body, "UploadId");
     if (id_.empty()) throw Error(ErrorCode::kWriteFailed, "the server gave an upload no id");
     try {
+      check_wait();
       etags_.resize((bytes_ + part_bytes_ - 1) / part_bytes_);
       send_parts();
       complete();
@@ -186,11 +193,11 @@ class Upload {
   // Called with an exception, which says what matters unless parts stay on the server.
   void abort() {
     std::string why;
-    sender_.ignore_wait_check();
+    sender_.set_interruptible(false);
     try {
       const S3Reply reply = sender_.send({.method = S3Method::kDelete,
                                           .query = "uploadId=" + percent_encoded(id_, "-._~"),
-                                          .deadline = std::min(kAbortMax, to_.settings.deadline)});
+                                          .deadline = std::min(kNotInterruptedMax, to_.settings.deadline)});
       const int status = reply.answer.status();
       if (is_success(status) || status == 404) return;
       why = status_text(status);

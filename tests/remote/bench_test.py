@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -184,13 +185,13 @@ class Bench(unittest.TestCase):
                 self.assertGreater(result["latency_ns"]["p50"], 1e9 * round_trip_s)
 
     def tune(
-        self, url: str, *options: str
+        self, url: str, *options: str, **environment: str
     ) -> tuple[subprocess.CompletedProcess[bytes], dict[str, Any], dict[str, str]]:
         """Returns the process, its result and the exports by name."""
         with tempfile.TemporaryDirectory() as place:
             result, exports = Path(place) / "tune.json", Path(place) / "exports"
             words = ["--json", str(result), "--export-dir", str(exports), *options]
-            done = run("tune", url, *words)
+            done = run("tune", url, *words, **environment)
             files = {
                 path.name: path.read_text()
                 for path in exports.rglob("*")
@@ -225,6 +226,22 @@ class Bench(unittest.TestCase):
         chosen = task["settings"][task["recommended"]]
         self.assertEqual(profile["load-cold"]["queue_depth"], chosen["queue_depth"])
         self.assertIn(f"num_readers={chosen['queue_depth']}", files["tensorizer.txt"])
+
+    def test_tuning_ends_with_its_budget(self) -> None:
+        """Also where a single load would take longer."""
+        self.server.delay_s = 4
+        begin = time.monotonic()
+        done, result, files = self.tune(
+            self.server.url("plain", "model.tensors"),
+            *("--budget", "14s"),
+            TZMARK_HTTP_STALL_S="20",
+        )
+        self.server.delay_s = 0
+        self.assertLess(time.monotonic() - begin, 24)
+        self.assertEqual(done.returncode, FINE, done.stderr)
+        self.assertFalse(result["is_complete"])
+        self.assertIsNone(result["tasks"][0]["recommended"])
+        self.assertEqual(files, {})
 
     def test_tuning_refuses_what_has_no_meaning(self) -> None:
         url = self.server.url("plain", "model.tensors")

@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -29,6 +31,7 @@ KEY_ID, SECRET_KEY = "AKIDEXAMPLE", "hunter2/secret+key="
 PREFIX = "bucket/run a/step-1"
 URL = f"s3://{PREFIX}"
 COMMIT = f"{PREFIX}/commit.json"
+BEGUN = f"{PREFIX}/upload.json"  # written first
 
 
 class Checkpoint(unittest.TestCase):
@@ -81,10 +84,11 @@ class Checkpoint(unittest.TestCase):
 
     def assert_whole(self) -> None:
         local = self.local(self.directory)
-        self.assertEqual(sorted(self.store.objects), sorted(local))
-        self.assertEqual(
-            json.loads(self.store.objects[COMMIT]), json.loads(local[COMMIT])
-        )
+        self.assertEqual(sorted(self.store.objects), sorted([*local, BEGUN]))
+        for name in (COMMIT, BEGUN):
+            self.assertEqual(
+                json.loads(self.store.objects[name]), json.loads(local[COMMIT])
+            )
         for name, content in local.items():
             if name != COMMIT:
                 self.assertEqual(self.store.objects[name], content, name)
@@ -96,8 +100,9 @@ class Checkpoint(unittest.TestCase):
         self.assert_whole()
         self.assertEqual(self.store.uploads, {})
         written = [path for what, path in self.store.log if what in ("put", "complete")]
+        self.assertTrue(written[0].endswith("/upload.json"), written)
         self.assertTrue(written[-1].endswith("/commit.json"), written)
-        self.assertEqual(len(written), 4)
+        self.assertEqual(len(written), 5)
 
     def test_the_same_is_not_sent_again(self) -> None:
         self.assertEqual(self.upload().returncode, FINE)
@@ -116,7 +121,7 @@ class Checkpoint(unittest.TestCase):
         self.store.objects[COMMIT] = b"{}"
         done = self.upload()
         self.assertEqual(done.returncode, ENVIRONMENT, done.stderr)
-        self.assertIn(b"no commit", done.stderr)
+        self.assertIn(b"no record of a checkpoint", done.stderr)
         self.assertEqual(self.store.objects[COMMIT], b"{}")
 
     def test_killed_at_each_request(self) -> None:
@@ -168,9 +173,6 @@ class Checkpoint(unittest.TestCase):
                     self.store.faults = {operation: Fault(kind, 1000)}
                     done = self.upload()
                     text = done.stderr.decode()
-                    if operation == "get":  # nothing is read where nothing is
-                        self.assertEqual((done.returncode, text), (FINE, ""))
-                        continue
                     if operation == "list":
                         self.assertEqual(done.returncode, FINE, text)
                         self.assertIn("uploads of earlier commands may be", text)
@@ -183,17 +185,111 @@ class Checkpoint(unittest.TestCase):
                     self.assertEqual(self.upload().returncode, FINE)
                     self.assertEqual(self.store.uploads, {})
 
-    def test_a_lost_answer_to_the_commit(self) -> None:
-        names = [name for name in self.local(self.directory) if name != COMMIT]
-        self.store.faults = {"put": Fault("lost", 1000)}
-        # Each object but the commit is there before, so that only its answer is lost for good.
-        done = self.upload()
+    def test_lost_answers(self) -> None:
+        for operation in ("put", "create", "part", "complete"):
+            self.store.objects.clear()
+            self.store.faults = {operation: Fault("lost", 1)}
+            done = self.upload()
+            self.assertEqual(done.returncode, FINE, (operation, done.stderr))
+            self.assert_whole()
+
+    def test_two_at_a_time_do_not_mix(self) -> None:
+        """Another one is refused from the first object on, also after the first command was killed."""
+        others: list[subprocess.CompletedProcess[bytes]] = []
+        commit_at = [0]
+
+        def meanwhile(number: int, is_done: bool) -> None:
+            if number == commit_at[0] and not is_done:
+                words = ["checkpoint", "upload", str(self.other), URL]
+                others.append(run(*words, **self.access))
+
+        self.assertEqual(self.upload().returncode, FINE)
+        requests = len(self.store.log)
+        for at in (5, requests // 2, requests - 3):
+            self.store.objects.clear()
+            self.store.log.clear()
+            commit_at[0] = at
+            self.store.hook = meanwhile
+            done = self.upload()
+            self.store.hook = lambda number, is_done: None
+            self.assertEqual(done.returncode, FINE, (at, done.stderr))
+            self.assertEqual(others[-1].returncode, ENVIRONMENT, (at, others[-1]))
+            self.assertIn(b"another checkpoint", others[-1].stderr)
+            self.assert_whole()
+        del self.store.objects[COMMIT]
+        done = self.upload(self.other)
         self.assertEqual(done.returncode, ENVIRONMENT, done.stderr)
-        self.assertEqual(len(names), 3)
-        self.store.faults = {"put": Fault("lost", 1)}
+        self.assertIn(b"has begun to be sent there", done.stderr)
+
+    def test_a_file_that_changes_is_not_committed(self) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            changing = Path(place) / "step-1"
+            shutil.copytree(self.directory, changing)
+            path = changing / "model.safetensors"
+
+            def change(number: int, is_done: bool) -> None:
+                operation, name = self.store.log[-1]
+                if operation == "head" and name.endswith(path.name) and not is_done:
+                    with open(path, "r+b") as file:
+                        file.seek(-1, os.SEEK_END)
+                        last = file.read(1)
+                        file.seek(-1, os.SEEK_END)
+                        file.write(bytes([last[0] ^ 1]))
+
+            self.store.hook = change
+            done = self.upload(changing)
+            self.assertEqual(done.returncode, FILE, done.stderr)
+            self.assertIn(b"CKP-002", done.stderr)
+            self.assertNotIn(COMMIT, self.store.objects)
+
+    def test_what_is_missing_is_sent_again(self) -> None:
+        self.assertEqual(self.upload().returncode, FINE)
+        del self.store.objects[f"{PREFIX}/model.safetensors"]
+        self.store.objects[f"{PREFIX}/training_state.json"] += b" "
         done = self.upload()
         self.assertEqual(done.returncode, FINE, done.stderr)
+        self.assertIn(b"copied to", done.stdout)
         self.assert_whole()
+
+    def test_ctrl_c_at_each_request(self) -> None:
+        """No upload stays: one whose id has not come yet is waited for."""
+        self.assertEqual(self.upload().returncode, FINE)
+        requests = len(self.store.log)
+        command = [str(TZMARK), "checkpoint", "upload", str(self.directory), URL]
+        for at in range(1, requests, 2):
+            self.store.objects.clear()
+            self.store.log.clear()
+            process = subprocess.Popen(
+                command,
+                env=clean_environment() | QUICK | self.access,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+            def interrupt(number: int, is_done: bool) -> None:
+                if number == at and not is_done:
+                    process.send_signal(signal.SIGINT)
+                    time.sleep(0.6)  # longer than the time between two wait checks
+
+            self.store.hook = interrupt
+            process.wait(60)
+            self.store.hook = lambda number, is_done: None
+            self.assertEqual(process.returncode, -signal.SIGINT, at)
+            self.assertEqual(self.store.uploads, {}, at)
+            if COMMIT in self.store.objects:
+                self.assert_whole()
+
+    def test_lists_that_do_not_end(self) -> None:
+        """They do not hold up the checkpoint, and a note says that something may be left."""
+        text = "<R><IsTruncated>true</IsTruncated>{}</R>"
+        same = "<NextKeyMarker>run a/step-1/a</NextKeyMarker>"
+        for answer in (text.format(""), text.format(same), "<R>" + "x" * 70_000):
+            self.store.objects.clear()
+            self.store.list_answer = answer.encode()
+            done = self.upload()
+            self.assertEqual(done.returncode, FINE, done.stderr)
+            self.assertIn(b"uploads of earlier commands may be there", done.stderr)
+            self.assert_whole()
 
     def test_uploads_of_others_stay(self) -> None:
         others = {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <limits>
 #include <map>
 #include <memory>
@@ -34,6 +35,8 @@ constexpr std::uint64_t kOneMib = 1 << 20;
 constexpr DataCopies kCopiesOfLoad = {.needed = 2, .comfortable = 3};
 // Of the budget, for the search; the rest is for what limits the answer.
 constexpr double kSearchShare = 0.8;
+// A load that has begun within the budget may end so much later.
+constexpr std::chrono::seconds kOverrunMax{2};
 // Smaller requests, or fewer bytes on the way, would spend the budget on round trips: with 1 MiB in flight, 256 MiB
 // take 13 s at a round trip of 50 ms.
 constexpr std::uint64_t kBlockBytesMin = kOneMib, kInFlightBytesMin = 8 * kOneMib;
@@ -41,6 +44,27 @@ constexpr std::uint64_t kBlockBytesMin = kOneMib, kInFlightBytesMin = 8 * kOneMi
 IoSettings moving_for(const Setting& setting) {
   return {.block_bytes = setting.block_bytes, .queue_depth = setting.queue_depth, .threads = setting.threads};
 }
+
+// When a load that is still going on ends the search. Of the tuning that is going on; there is one at a time.
+std::atomic<Clock::rep> last_end = 0;
+
+// What waits for the server calls: a load may take longer than a person, or the budget, does.
+void check_end() {
+  Interruption::check();
+  if (Clock::now().time_since_epoch().count() < last_end) return;
+  throw Error(ErrorCode::kUnavailable, "a load was not complete when the budget was spent");
+}
+
+class WaitsEnd {
+ public:
+  explicit WaitsEnd(Clock::time_point end) {
+    last_end = end.time_since_epoch().count();
+    set_wait_check(&check_end);
+  }
+  ~WaitsEnd() { set_wait_check(nullptr); }
+  WaitsEnd(const WaitsEnd&) = delete;
+  WaitsEnd& operator=(const WaitsEnd&) = delete;
+};
 
 // Opens the URL anew for each sample, as a program that starts does.
 class ServedMeter final : public Meter {
@@ -169,6 +193,7 @@ void tune_served(const TuneOptions& options, Clock::time_point begin,
                  const std::function<void(const std::string&)>& progress, TuneOutcome& outcome) {
   const Interruption interruption;
   const Clock::time_point end = begin + std::chrono::seconds(options.budget_s);
+  const WaitsEnd waits_end(end + kOverrunMax);
   Clock::time_point shown;
   const auto step = [&](const std::string& what) {
     Interruption::check();

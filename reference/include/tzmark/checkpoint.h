@@ -373,16 +373,17 @@ WriteReport reshard_checkpoint(const std::string& directory, const std::string& 
 struct UploadedCheckpoint {
   std::uint64_t step = 0, file_bytes = 0;
   std::size_t file_count = 0;  // objects, with commit.json
-  bool was_there = false;      // the same checkpoint: nothing was sent
+  bool was_there = false;      // the same checkpoint, all of it: nothing was sent
   std::uint64_t requests = 0, retries = 0;
   std::vector<std::string> removed_uploads;  // URLs of objects whose unfinished uploads were removed
   std::string why_not_listed = {};           // why there may be others; empty if there are none
 };
-// Copies a committed checkpoint to S3, where its files are the objects s3_prefix/FILE. Each is compared with
-// commit.json before it is sent, and commit.json is sent last: who reads it finds all files, or does not find it. What
-// an earlier call that was killed has left is removed from the server, if it is of these objects: unfinished uploads;
-// its objects are replaced. Two calls at a time need two prefixes. Throws CKP-001 and CKP-002 as load_checkpoint,
-// TZE-ENV-001 if another checkpoint is there, and what upload throws.
+// Copies a committed checkpoint to S3, where its files are the objects s3_prefix/FILE. The digest of what is sent is
+// compared with commit.json, which is sent last: who reads it finds all files, or does not find it. upload.json, the
+// same text, is sent first, so that no other checkpoint comes to the same prefix. What an earlier call for this one
+// that was killed has left is removed from the server (unfinished uploads) or replaced; of what is there already, files
+// that are missing or of another size are sent again. Throws CKP-001 without a commit.json, CKP-002 for a file that
+// differs from it, TZE-ENV-001 if another checkpoint is there or on its way, and what upload throws.
 UploadedCheckpoint upload_checkpoint(const std::string& directory, const std::string& s3_prefix,
                                      const CheckpointReadOptions& options = {},
                                      const UploadOptions& upload_options = {});

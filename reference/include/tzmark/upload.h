@@ -44,8 +44,12 @@ std::optional<std::uint64_t> object_bytes(const std::string& s3_url);
 
 // Removes the parts of uploads that were begun and not ended, which cost as objects do. s3_prefix: "s3://bucket/run/",
 // with which the URLs of these objects begin. is_ours(s3_url): whether to remove those of this object; an upload of it
-// that another process still makes then fails. Returns the URL of the object for each upload that was removed.
-std::vector<std::string> remove_unfinished_uploads(const std::string& s3_prefix,
-                                                   const std::function<bool(const std::string& s3_url)>& is_ours);
+// that another process still makes then fails.
+struct UnfinishedUploads {
+  std::vector<std::string> removed;  // the URL of the object, for each upload
+  std::string why_not_all = {};      // why there may be others; empty if there are none
+};
+UnfinishedUploads remove_unfinished_uploads(const std::string& s3_prefix,
+                                            const std::function<bool(const std::string& s3_url)>& is_ours);
 
 }  // namespace tzmark
