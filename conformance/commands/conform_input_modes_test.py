@@ -377,7 +377,7 @@ sys.exit(9 if any(name.startswith("socket:") for name in names) else 8)
         # What its loader finds first is no library.
         (self.directory / "libcurl.so.4").write_text("no library")
         run = conform(
-            *("--adapter", str(REFERENCE), "--only", "dtype-float16"),
+            *("--adapter", shlex.quote(str(REFERENCE)), "--only", "dtype-float16"),
             *("--shape", "file,http"),
             env={"LD_LIBRARY_PATH": str(self.directory)},
         )
