@@ -92,11 +92,16 @@ def is_url(question: Question) -> bool:
     return question.is_about_reading() and question.request["file"].startswith("http:")
 
 
+def right_but(question: Question, send: Ask) -> Json:
+    """The right answer, but about what is fetched so where the file is a URL."""
+    if not is_url(question):
+        return question.right_answer()
+    return question.right_answer_about(fetch(question.request["file"], send))
+
+
 @misreads("http", "http-faults", cases=CASES)
 def takes_a_whole_answer_for_a_part(question: Question) -> Json:
     """Takes the body of an answer for the range that it asked for, also where the server sent all of the file."""
-    if not is_url(question):
-        return question.right_answer()
 
     def send(url: str, first: int, last: int | None) -> Answer | None:
         answer = ask(url, first, last)
@@ -107,14 +112,12 @@ def takes_a_whole_answer_for_a_part(question: Question) -> Json:
             return Answer(206, body, len(body), answer.whole_bytes)
         return answer
 
-    return question.right_answer_about(fetch(question.request["file"], send))
+    return right_but(question, send)
 
 
 @misreads("http-faults", cases=CASES)
 def takes_a_cut_body_for_a_whole_one(question: Question) -> Json:
     """Compares no body with its Content-Length."""
-    if not is_url(question):
-        return question.right_answer()
 
     def send(url: str, first: int, last: int | None) -> Answer | None:
         answer = ask(url, first, last)
@@ -122,14 +125,12 @@ def takes_a_cut_body_for_a_whole_one(question: Question) -> Json:
             answer.whole_bytes = len(answer.body)
         return answer
 
-    return question.right_answer_about(fetch(question.request["file"], send))
+    return right_but(question, send)
 
 
 @misreads("http-faults", cases=CASES)
 def goes_on_where_no_range_is_sent(question: Question) -> Json:
     """Keeps what arrived of a cut body, and appends the answer to a request for the rest, also if it is all again."""
-    if not is_url(question):
-        return question.right_answer()
 
     def send(url: str, first: int, last: int | None) -> Answer | None:
         answer = ask(url, first, last)
@@ -139,14 +140,12 @@ def goes_on_where_no_range_is_sent(question: Question) -> Json:
             answer.whole_bytes = len(answer.body)
         return answer
 
-    return question.right_answer_about(fetch(question.request["file"], send))
+    return right_but(question, send)
 
 
 @misreads("http-faults", cases=CASES)
 def takes_an_error_for_the_file(question: Question) -> Json:
     """Does not look at the status of an answer to a request for the whole file."""
-    if not is_url(question):
-        return question.right_answer()
 
     def send(url: str, first: int, last: int | None) -> Answer | None:
         answer = ask(url, first, last)
@@ -154,7 +153,7 @@ def takes_an_error_for_the_file(question: Question) -> Json:
             answer.status = 200
         return answer
 
-    return question.right_answer_about(fetch(question.request["file"], send))
+    return right_but(question, send)
 
 
 @misreads("http-faults", cases=("dtype-float8*",))

