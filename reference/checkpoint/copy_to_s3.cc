@@ -60,9 +60,11 @@ class SentFile final : public File {
   std::string_view io_path() const override { return inner_.io_path(); }
   std::uint64_t size() const override { return inner_.size(); }
 
-  // REQUIRES: no read is going on. What was read twice, or not at all, gives another digest.
+  // REQUIRES: no read is going on. Of a range that was read twice, either may be what was sent: the digest is then
+  // that of an empty file.
   FileDigest digest() const {
     FileDigest all;
+    if (has_repeated_) return all;
     for (const auto& [offset, piece] : pieces_) {
       if (offset != all.bytes) break;
       all.crc64 = crc64_combine(all.crc64, piece.crc64, piece.bytes);
@@ -76,7 +78,7 @@ class SentFile final : public File {
     inner_.read_at(offset, out);
     const FileDigest piece{.bytes = out.size, .crc64 = crc64(0, out.bytes())};
     const std::lock_guard lock(mutex_);
-    pieces_[offset] = piece;
+    has_repeated_ = !pieces_.emplace(offset, piece).second || has_repeated_;
     return out.size;
   }
   std::size_t write_some(std::uint64_t, ConstBuffer) override {
@@ -88,6 +90,7 @@ class SentFile final : public File {
   File& inner_;
   std::mutex mutex_;
   std::map<std::uint64_t, FileDigest> pieces_;  // by offset
+  bool has_repeated_ = false;
 };
 
 class Copy {
@@ -193,13 +196,15 @@ UploadedCheckpoint upload_checkpoint(const std::string& directory, const std::st
                                      const CheckpointReadOptions& options, const UploadOptions& upload_options) {
   constexpr std::string_view kScheme = "s3://";
   const std::size_t slash = s3_prefix.find('/', kScheme.size());
-  if (!s3_prefix.starts_with(kScheme) || slash == s3_prefix.npos || slash + 1 == s3_prefix.size()) {
+  if (!is_s3_url(s3_prefix) || slash == s3_prefix.npos || slash + 1 == s3_prefix.size()) {
     throw Error(ErrorCode::kUsage, "checkpoints are copied to s3://bucket/prefix");
   }
   if (options.commit != CheckpointReadOptions::Commit::kRequired) {
     throw Error(ErrorCode::kUsage, "only committed checkpoints are copied");
   }
-  const std::string prefix = s3_prefix.ends_with('/') ? s3_prefix : s3_prefix + "/";
+  // The scheme may be in upper case.
+  std::string prefix = std::string(kScheme) + s3_prefix.substr(kScheme.size());
+  if (!prefix.ends_with('/')) prefix += '/';
   return checkpoint::with_stored(
       directory, options, [&](const StoredCheckpoint& stored) { return Copy(stored, prefix, upload_options).run(); });
 }

@@ -124,8 +124,6 @@ struct ConvertOptions : InputOptions, OutputOptions {
   }
 };
 
-bool is_s3_url(std::string_view name) { return is_url(name) && (name.starts_with("s3") || name.starts_with("S3")); }
-
 void print_file(File& file) {
   for_each_piece(file.size(), 1 << 20, [&](std::uint64_t offset, std::span<std::byte> piece) {
     file.read_at(offset, piece);

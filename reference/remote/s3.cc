@@ -17,6 +17,7 @@
 #include "io/url.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
+#include "tzmark/upload.h"
 
 namespace tzmark {
 namespace {
@@ -166,6 +167,8 @@ bool is_word(std::string_view text, std::string_view others) {
 }
 
 }  // namespace
+
+bool is_s3_url(std::string_view name) { return url_scheme(name) == "s3"; }
 
 AwsSections parse_aws_file(std::string_view text) {
   AwsSections sections;

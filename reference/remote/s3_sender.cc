@@ -20,6 +20,7 @@
 #include "remote/upload_text.h"
 #include "tzmark/digest.h"
 #include "tzmark/error.h"
+#include "tzmark/upload.h"
 
 namespace tzmark {
 namespace {
@@ -35,7 +36,7 @@ constexpr milliseconds kCheckMax{250};
 constexpr long kExpectMs = 200;
 
 S3Location location_of(const std::string& s3_url) {
-  if (url_scheme(s3_url) != "s3") throw Error(ErrorCode::kUsage, "only s3 URLs can be written");
+  if (!is_s3_url(s3_url)) throw Error(ErrorCode::kUsage, "only s3 URLs can be written");
   const Curl& library = Curl::instance();
   if (!library.why_no_signatures().empty()) throw Error(ErrorCode::kUnavailable, library.why_no_signatures());
   const curl_version_info_data& version = *curl().version_info(CURLVERSION_NOW);

@@ -7,6 +7,7 @@
 #include "testing/caught.h"
 #include "testing/files/memory_file.h"
 #include "testing/files/test_directory.h"
+#include "tzmark/upload.h"
 
 namespace tzmark {
 namespace {
@@ -160,6 +161,13 @@ TEST(S3Location, SignsWithCredentials) {
   EXPECT_EQ(access.password, "SECRET");
   EXPECT_EQ(access.session_token, "T");
   EXPECT_EQ(access.signature, "aws:amz:eu-west-1:s3");
+}
+
+TEST(S3Url, IsKnownByItsScheme) {
+  for (const char* url : {"s3://bucket/key", "S3://bucket/key"}) EXPECT_TRUE(is_s3_url(url)) << url;
+  for (const char* name : {"https://s3/key", "s3:bucket", "s3", "./s3://bucket/key", ""}) {
+    EXPECT_FALSE(is_s3_url(name)) << name;
+  }
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include "tune/exports.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
+#include "tzmark/upload.h"
 
 namespace tzmark::bench {
 namespace {
@@ -61,7 +62,7 @@ void add_exports(const TuneOptions& options, TuneOutcome& outcome) {
   if (tasks.empty()) return;
   outcome.exports.push_back(tzmark_profile(tasks));
   for (const ExportedTask& task : tasks) {
-    auto exports = is_served ? exports_of_served(task, outcome.url.starts_with("s3:")) : exports_of(task);
+    auto exports = is_served ? exports_of_served(task, is_s3_url(options.directory)) : exports_of(task);
     std::ranges::move(exports, std::back_inserter(outcome.exports));
   }
 }

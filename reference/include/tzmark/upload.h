@@ -15,11 +15,15 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tzmark/io.h"
 
 namespace tzmark {
+
+// Whether a name is a URL of S3: "s3://bucket/key".
+bool is_s3_url(std::string_view name);
 
 struct UploadOptions {
   std::uint64_t part_bytes = 16 << 20;  // at least 5 MiB; larger for a file of more than 10,000 parts
