@@ -326,7 +326,11 @@ void HttpServer::accept_all() {
       return;
     }
     std::erase_if(connections_, [](const Connection& each) { return each.state == Connection::State::kEnded; });
-    if (connections_.size() >= limits_.connections_max) connections_.erase(idlest());
+    if (connections_.size() >= limits_.connections_max) {
+      const auto replaced = idlest();
+      replaced->end();
+      connections_.erase(replaced);
+    }
     const int one = 1;
     ::setsockopt(accepted.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     connections_.emplace_back(std::move(accepted), Clock::now() + limits_.idle_max);
