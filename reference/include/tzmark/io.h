@@ -125,6 +125,8 @@ class File {
   virtual bool moves_device_memory() const { return false; }
   // Whether each call is a request to another machine, so that few large ones are better than many small ones.
   virtual bool is_remote() const { return false; }
+  // Within how many bytes of the file reads should stay at a time; 0 = the order of reads does not matter.
+  virtual std::uint64_t window_bytes() const { return 0; }
   // None for files of this machine.
   virtual std::optional<RequestCounts> request_counts() const { return std::nullopt; }
   // Allocates space for a file of that size if the path then writes faster, and may set the size. Throws TZE-ENV rules
