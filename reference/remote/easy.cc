@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "bytes/utf8.h"
+#include "remote/core_dumps.h"
 #include "tzmark/version.h"
 
 namespace tzmark {
@@ -87,6 +88,7 @@ void set_common_options(CURL* easy, const RemoteSettings& settings, const Target
 
 std::vector<std::string> set_access_options(CURL* easy, const Access& access) {
   if (access.kind == Access::Kind::kNone) return {};
+  exclude_memory_from_core_dumps();
   set_option(easy, CURLOPT_USERNAME, access.user.c_str());
   set_option(easy, CURLOPT_PASSWORD, access.password.c_str());
   if (access.kind == Access::Kind::kBasic) {

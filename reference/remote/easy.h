@@ -50,7 +50,8 @@ std::string s3_code(std::string_view body);
 // Address, protocols, time limits and certificates. target and error_text must outlive the handle's requests.
 void set_common_options(CURL* easy, const RemoteSettings& settings, const Target& target, char* error_text);
 
-// Sets who asks, and returns the header fields that belong to it. Of AWS, x-amz-content-sha256 has to be added.
+// Sets who asks, and returns the header fields that belong to it. Of AWS, x-amz-content-sha256 has to be added. From
+// now on, core dumps have no memory.
 std::vector<std::string> set_access_options(CURL* easy, const Access& access);
 
 }  // namespace tzmark
