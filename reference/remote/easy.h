@@ -50,8 +50,9 @@ std::string s3_code(std::string_view body);
 // Address, protocols, time limits and certificates. target and error_text must outlive the handle's requests.
 void set_common_options(CURL* easy, const RemoteSettings& settings, const Target& target, char* error_text);
 
-// Sets who asks, and returns the header fields that belong to it. Of AWS, x-amz-content-sha256 has to be added. From
-// now on, core dumps have no memory.
-std::vector<std::string> set_access_options(CURL* easy, const Access& access);
+// Sets who asks, and returns the header fields that belong to it. Of AWS, x-amz-content-sha256 has to be added.
+// Credentials of an endpoint are fetched where they are missing or expire soon: see remote/credential_source.h, also
+// for errors and is_interruptible. From now on, core dumps have no memory.
+std::vector<std::string> set_access_options(CURL* easy, const Access& access, bool is_interruptible = true);
 
 }  // namespace tzmark

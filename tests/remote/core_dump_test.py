@@ -13,6 +13,7 @@ import unittest
 from collections.abc import Callable
 from pathlib import Path
 
+import credentials_server
 import fake_s3
 import fault_server
 from fake_s3 import Fault
@@ -83,6 +84,20 @@ class CoreDumps(fake_s3.TestCase):
         log = self.store.log
         self.assert_no_secret("s3://bucket/model", lambda: bool(log), **self.access)
         self.assertEqual(self.store.problems, [])
+
+    def test_keys_of_an_endpoint(self) -> None:
+        self.serve_silence()
+        with credentials_server.running() as endpoint:
+            environment = {
+                "TZMARK_S3_CREDENTIALS": "container",
+                "AWS_CONTAINER_CREDENTIALS_FULL_URI": endpoint.origin
+                + credentials_server.PATH,
+                "AWS_ENDPOINT_URL": self.store.origin,
+            }
+            self.store.temporary = endpoint.keys
+            log = self.store.log
+            self.assert_no_secret("s3://bucket/model", lambda: bool(log), **environment)
+            self.assertEqual(self.store.problems, [])
 
     def test_a_password_of_a_url(self) -> None:
         with fault_server.running({"model": model(tensor_bytes=1000)}) as server:
