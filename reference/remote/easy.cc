@@ -4,11 +4,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "bytes/utf8.h"
+#include "remote/core_dumps.h"
+#include "remote/credential_source.h"
 #include "tzmark/version.h"
 
 namespace tzmark {
+namespace {
+
+Access with_current_credentials(const Access& stated, bool is_interruptible) {
+  TemporaryCredentials credentials = current_credentials(*stated.endpoint, is_interruptible);
+  Access access = stated;
+  access.user = std::move(credentials.key_id);
+  access.password = std::move(credentials.secret_key);
+  access.session_token = std::move(credentials.session_token);
+  return access;
+}
+
+}  // namespace
 
 std::string refused_option(CURLoption option, CURLcode code) {
   return fmt::format("libcurl refuses option {}: {}", static_cast<int>(option), curl().easy_strerror(code));
@@ -81,12 +96,15 @@ void set_common_options(CURL* easy, const RemoteSettings& settings, const Target
     curl().easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS);
     set_option(easy, CURLOPT_PIPEWAIT, 1L);
   }
+  if (!settings.may_use_proxy) set_option(easy, CURLOPT_PROXY, "");
   const std::string user_agent = fmt::format("tzmark/{}", version());
   set_option(easy, CURLOPT_USERAGENT, user_agent.c_str());
 }
 
-std::vector<std::string> set_access_options(CURL* easy, const Access& access) {
-  if (access.kind == Access::Kind::kNone) return {};
+std::vector<std::string> set_access_options(CURL* easy, const Access& stated, bool is_interruptible) {
+  if (stated.kind == Access::Kind::kNone) return {};
+  exclude_memory_from_core_dumps();
+  const Access access = stated.endpoint ? with_current_credentials(stated, is_interruptible) : stated;
   set_option(easy, CURLOPT_USERNAME, access.user.c_str());
   set_option(easy, CURLOPT_PASSWORD, access.password.c_str());
   if (access.kind == Access::Kind::kBasic) {

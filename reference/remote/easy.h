@@ -51,6 +51,8 @@ std::string s3_code(std::string_view body);
 void set_common_options(CURL* easy, const RemoteSettings& settings, const Target& target, char* error_text);
 
 // Sets who asks, and returns the header fields that belong to it. Of AWS, x-amz-content-sha256 has to be added.
-std::vector<std::string> set_access_options(CURL* easy, const Access& access);
+// Credentials of an endpoint are fetched where they are missing or expire soon: see remote/credential_source.h, also
+// for errors and is_interruptible. From now on, core dumps have no memory.
+std::vector<std::string> set_access_options(CURL* easy, const Access& access, bool is_interruptible = true);
 
 }  // namespace tzmark

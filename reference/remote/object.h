@@ -12,6 +12,7 @@
 
 #include "io/url.h"
 #include "remote/answer.h"
+#include "remote/credentials.h"
 #include "remote/settings.h"
 #include "tzmark/io.h"
 
@@ -24,6 +25,8 @@ struct Access {
   std::string user, password;  // for AWS, the key id and the secret key
   std::string session_token;   // of temporary AWS credentials; empty if there is none
   std::string signature;       // as CURLOPT_AWS_SIGV4 takes it: "aws:amz:us-east-1:s3"
+  // What hands out key id, secret key and session token, which are then empty.
+  std::optional<CredentialsEndpoint> endpoint = {};
 };
 
 struct Target {

@@ -8,20 +8,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <sstream>
 #include <system_error>
 #include <utility>
 
-#include "io/paths.h"
 #include "io/url.h"
+#include "remote/text_file.h"
 #include "tzmark/error.h"
-#include "tzmark/io.h"
 #include "tzmark/upload.h"
 
 namespace tzmark {
 namespace {
 
+constexpr const char* kExport =
+    "export them to the environment, as `aws configure export-credentials --format env` prints them";
 constexpr std::size_t kConfigBytesMax = 1 << 20;
 // What a path of S3 contains as it is, and what a signature is computed of.
 constexpr std::string_view kPlainInKey = "-._~/";
@@ -48,22 +48,16 @@ std::optional<AwsSections> read_aws_file(const Environment& environment, const c
   std::error_code absent;
   if (!named && !std::filesystem::exists(name, absent) && !absent) return std::nullopt;
   try {
-    const auto file = open_file(open_descriptor(name, OpenMode::kRead), name, OpenMode::kRead, "pwrite");
-    if (file->size() > kConfigBytesMax) {
-      refuse_settings(problem(fmt::format("it has more than {} bytes", kConfigBytesMax)));
-    }
-    std::string text(file->size(), '\0');
-    file->read_at(0, std::as_writable_bytes(std::span(text)));
-    return parse_aws_file(text);
+    return parse_aws_file(read_text_file(name, kConfigBytesMax));
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kUsage) throw;
     refuse_settings(problem(error.message()));
   }
 }
 
 // Whether the environment says who asks, so that no file of credentials is needed.
 bool knows_credentials(const Environment& environment) {
-  return environment("AWS_ACCESS_KEY_ID") && environment("AWS_SECRET_ACCESS_KEY");
+  return environment(kCredentialsVariable) ||
+         (environment("AWS_ACCESS_KEY_ID") && environment("AWS_SECRET_ACCESS_KEY"));
 }
 
 const std::string* value_of(const AwsSections& sections, const std::string& section, const char* name) {
@@ -106,9 +100,12 @@ class AwsProfile {
 };
 
 void set_credentials(const Environment& environment, const AwsProfile& profile, AwsSettings& settings) {
+  auto endpoint = credentials_endpoint(environment);
   if (const auto anonymous = environment("AWS_NO_SIGN_REQUEST")) {
     if (*anonymous != "NO" && *anonymous != "false" && *anonymous != "0") return;
   }
+  settings.credentials_endpoint = std::move(endpoint);
+  if (settings.credentials_endpoint) return;
   const auto key_id = environment("AWS_ACCESS_KEY_ID");
   const auto secret_key = environment("AWS_SECRET_ACCESS_KEY");
   if (key_id.has_value() != secret_key.has_value()) {
@@ -135,10 +132,14 @@ void set_credentials(const Environment& environment, const AwsProfile& profile, 
   for (const char* const other :
        {"role_arn", "sso_session", "sso_start_url", "credential_process", "credential_source"}) {
     if (profile.value(other) == nullptr) continue;
-    refuse_settings(
-        fmt::format("the profile '{}' gets its credentials by {}, which tzmark does not support: export them to the "
-                    "environment, as `aws configure export-credentials --format env` prints them",
-                    profile.name(), other));
+    refuse_settings(fmt::format("the profile '{}' gets its credentials by {}, which tzmark does not support: {}",
+                                profile.name(), other, kExport));
+  }
+  if (environment("AWS_WEB_IDENTITY_TOKEN_FILE") && environment("AWS_ROLE_ARN")) {
+    refuse_settings(fmt::format(
+        "AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN ask for credentials by web identity, which tzmark does "
+        "not support: {}; for requests without credentials, set AWS_NO_SIGN_REQUEST=1",
+        kExport));
   }
 }
 
@@ -251,9 +252,13 @@ S3Location s3_location(std::string_view s3_url, const AwsSettings& settings) {
   location.bucket_url = url.address();
   url.path = path + "/" + percent_encoded(key, kPlainInKey);
   location.url = url.address();
-  if (!settings.key_id.empty()) {
-    location.access = {Access::Kind::kAws, settings.key_id, settings.secret_key, settings.session_token,
-                       fmt::format("aws:amz:{}:s3", settings.region)};
+  if (!settings.key_id.empty() || settings.credentials_endpoint) {
+    location.access = {Access::Kind::kAws,
+                       settings.key_id,
+                       settings.secret_key,
+                       settings.session_token,
+                       fmt::format("aws:amz:{}:s3", settings.region),
+                       settings.credentials_endpoint};
   }
   return location;
 }

@@ -1,15 +1,17 @@
 // S3: where an object is, and with which credentials it is read.
 //
-// Credentials come from the environment, or from the files that `aws configure` writes. The credentials of containers
-// and instances, which a server of the cloud hands out, are not asked for.
+// Credentials come from the environment, or from the files that `aws configure` writes. Those of containers and
+// instances are asked for only if TZMARK_S3_CREDENTIALS says so: see remote/credentials.h.
 //
 // The functions are thread-safe. Errors: TZE-USE-001, without any secret.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "remote/credentials.h"
 #include "remote/object.h"
 #include "remote/settings.h"
 
@@ -22,6 +24,7 @@ AwsSections parse_aws_file(std::string_view text);
 
 struct AwsSettings {
   std::string key_id = {}, secret_key = {}, session_token = {};  // no key id: requests are not signed
+  std::optional<CredentialsEndpoint> credentials_endpoint = {};  // instead of a key id
   std::string region = "us-east-1";
   std::string endpoint = {};  // URL of a server other than that of AWS; empty for AWS
   enum class Addressing { kAuto, kPath, kVirtual };

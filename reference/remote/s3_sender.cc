@@ -28,7 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned kLeastVersion = 0x075700;
+constexpr unsigned kLeastWritingVersion = 0x075700;
 constexpr std::size_t kReplyBytesMax = 64 << 10;
 // Less than this per second within the time for a stall is a stall.
 constexpr long kStallBytesPerS = 64;
@@ -40,7 +40,7 @@ S3Location location_of(const std::string& s3_url) {
   const Curl& library = Curl::instance();
   if (!library.why_no_signatures().empty()) throw Error(ErrorCode::kUnavailable, library.why_no_signatures());
   const curl_version_info_data& version = *curl().version_info(CURLVERSION_NOW);
-  if (version.version_num < kLeastVersion) {
+  if (version.version_num < kLeastWritingVersion) {
     throw Error(ErrorCode::kUnavailable,
                 fmt::format("libcurl is version {}, but 7.87 or later is needed to write", version.version));
   }
@@ -173,7 +173,7 @@ CURLcode S3Sender::perform(const S3Request& request, const Target& target, milli
   set_option(easy_, CURLOPT_TIMEOUT_MS, static_cast<long>(left.count()));
   set_method(request);
   for (const std::string& field : request.fields) add_field(field);
-  for (const std::string& field : set_access_options(easy_, to_.access)) add_field(field);
+  for (const std::string& field : set_access_options(easy_, to_.access, is_interruptible_)) add_field(field);
   add_field("x-amz-content-sha256: " + hex_text(sha256(request.body)));
   set_option(easy_, CURLOPT_HTTPHEADER, fields_);
   ++counts_.requests;

@@ -94,6 +94,39 @@ TEST_F(S3Settings, ComeFromFilesThen) {
   EXPECT_EQ(error({{"TZMARK_S3_ADDRESSING", "odd"}}), ErrorCode::kUsage);
 }
 
+TEST_F(S3Settings, NameAnEndpointIfAsked) {
+  write_files();
+  const Values asked = {{"TZMARK_S3_CREDENTIALS", "container"},
+                        {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/x"},
+                        {"AWS_PROFILE", "work"},
+                        // No file of credentials is read.
+                        {"AWS_SHARED_CREDENTIALS_FILE", directory_ / "absent"}};
+  const AwsSettings found = settings(asked);
+  EXPECT_EQ(found.credentials_endpoint->address, "http://169.254.170.2/x");
+  EXPECT_EQ(found.key_id, "");
+  EXPECT_EQ(found.region, "eu-central-1");
+  const Access access = s3_location("s3://b/k", found).access;
+  EXPECT_EQ(access.kind, Access::Kind::kAws);
+  EXPECT_EQ(access.endpoint, found.credentials_endpoint);
+  EXPECT_EQ(access.signature, "aws:amz:eu-central-1:s3");
+  Values anonymous = asked;
+  anonymous["AWS_NO_SIGN_REQUEST"] = "1";
+  EXPECT_FALSE(settings(anonymous).credentials_endpoint);
+  for (const char* const value : {"", "odd", "instance "}) {
+    EXPECT_EQ(error({{"TZMARK_S3_CREDENTIALS", value}, {"AWS_NO_SIGN_REQUEST", "1"}}), ErrorCode::kUsage) << value;
+  }
+}
+
+TEST_F(S3Settings, RefuseWebIdentity) {
+  Values values = {{"AWS_WEB_IDENTITY_TOKEN_FILE", "/token"}, {"AWS_ROLE_ARN", "arn:x"}};
+  EXPECT_NE(test::message_of([&] { settings(values); }).find("export-credentials"), std::string::npos);
+  values["AWS_NO_SIGN_REQUEST"] = "1";
+  EXPECT_EQ(settings(values).key_id, "");
+  values.erase("AWS_NO_SIGN_REQUEST");
+  write_files();
+  EXPECT_EQ(settings(values).key_id, "ID1");
+}
+
 TEST_F(S3Settings, AreNoPipeAndNoDirectory) {
   write_files();
   ASSERT_EQ(::mkfifo((directory_ / "pipe").c_str(), 0600), 0);

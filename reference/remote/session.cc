@@ -145,17 +145,17 @@ Transfer* Session::poll() {
 
 void Session::drive() {
   const SigpipeBlock block;
+  for (const auto& slot : slots_) {
+    if (slot->state == State::kPausing && slot->next_at <= Clock::now()) send(*slot);
+  }
   auto now = Clock::now();
-  // While the thread was busy, nothing was received, and that is not the server's fault. What began since then has
-  // waited only from then on.
+  // While the thread was busy, or fetched credentials, nothing was received, and that is not the server's fault. What
+  // began since then has waited only from then on.
   if (now - driven_at_ > kBusyMin) {
     for (const auto& slot : slots_) {
       slot->mark += std::max(now - std::max(driven_at_, slot->mark), Clock::duration::zero());
       slot->deadline += now - std::max(driven_at_, slot->begin);
     }
-  }
-  for (const auto& slot : slots_) {
-    if (slot->state == State::kPausing && slot->next_at <= now) send(*slot);
   }
   int running = 0;
   require_ok(curl().multi_perform(multi_, &running));

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <system_error>
 
@@ -34,7 +35,7 @@ std::uint64_t number_from(const Environment& environment, const char* name, std:
 
 std::optional<std::string> process_environment(const char* name) {
   const char* const value = std::getenv(name);
-  if (value == nullptr || *value == '\0') return std::nullopt;
+  if (value == nullptr || (*value == '\0' && std::strcmp(name, kCredentialsVariable) != 0)) return std::nullopt;
   return value;
 }
 

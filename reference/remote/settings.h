@@ -11,7 +11,11 @@
 
 namespace tzmark {
 
-// Returns the value of an environment variable; nothing if it is unset or empty.
+// Asks for the credentials of a container or an instance.
+inline constexpr const char* kCredentialsVariable = "TZMARK_S3_CREDENTIALS";
+
+// Returns the value of an environment variable; nothing if it is unset or empty. Only of kCredentialsVariable, an empty
+// value is returned, as it is an error.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> process_environment(const char* name);
 
@@ -26,6 +30,7 @@ struct RemoteSettings {
   std::chrono::milliseconds connect_max{15'000};
   std::chrono::milliseconds deadline{600'000};  // of one transfer with all of its requests
   unsigned redirects_max = 5;
+  bool may_use_proxy = true;          // that of the environment
   std::string ca_file, ca_directory;  // empty: those of libcurl
 };
 

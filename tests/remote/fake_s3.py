@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+import time
 import unittest
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -35,6 +36,8 @@ class Fault:
 class Store:
     key_id: str
     secret_key: str
+    # Instead of these two: temporary ones by key id, each with its session token and its end.
+    temporary: dict[str, tuple[str, str, float]] | None = None
     objects: dict[str, bytes] = field(default_factory=dict)
     uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # of the objects of uploads
@@ -100,14 +103,7 @@ class Handler(BaseHTTPRequestHandler):
             number = len(store.log)
             store.fields.append(dict(self.headers.items()))
             try:
-                signature.check(
-                    self.command,
-                    self.path,
-                    dict(self.headers.items()),
-                    body,
-                    store.key_id,
-                    store.secret_key,
-                )
+                self.check(body)
             except (AssertionError, KeyError) as error:
                 store.problems.append(f"{operation}: {error!r}")
         store.hook(number, False)
@@ -144,6 +140,20 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "done-500":
             return self.reply(500, b"")
         self.reply(*answer)
+
+    def check(self, body: bytes) -> None:
+        """Fails for a request that is not signed with valid credentials."""
+        store = self.store
+        key_id, secret_key = store.key_id, store.secret_key
+        if store.temporary is not None:
+            signer = self.headers.get("Authorization", "").partition("Credential=")[2]
+            assert signer, "not signed"
+            key_id = signer.split("/")[0]
+            secret_key, token, end = store.temporary[key_id]
+            assert self.headers["x-amz-security-token"] == token, "another token"
+            assert time.time() < end, "expired"
+        fields = dict(self.headers.items())
+        signature.check(self.command, self.path, fields, body, key_id, secret_key)
 
     def peeked(self, kind: str) -> bool:
         """Whether the request meets that fault, which then has one time less."""

@@ -6,6 +6,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -148,6 +150,27 @@ class Remote(unittest.TestCase):
             tzmark.load_file(self.server.url("plain", "model.tensors"), mapped=True)
         with self.assertRaises(tzmark.UsageError):
             tzmark.save_file(self.tensors, self.server.url("plain", "model.tensors"))
+
+    def test_core_dumps_have_no_memory(self) -> None:
+        """Once a password was used, and until the program sets that back."""
+        url = self.server.url("plain", "model.tensors")
+        script = (
+            "import pathlib, sys, tzmark\n"
+            "filter = pathlib.Path('/proc/self/coredump_filter')\n"
+            "filter.write_text('0x33')\n"
+            "for url in sys.argv[1:]:\n"
+            "    tzmark.open(url)\n"
+            "    print(int(filter.read_text(), 16))\n"
+            "    filter.write_text('0x33')\n"
+        )
+        secret = url.replace("://", "://user:hunter2@")
+        done = subprocess.run(
+            [sys.executable, "-c", script, url, secret, secret],
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        self.assertEqual(done.stdout.split(), [b"51", b"0", b"51"])
 
     def test_nothing_stays_open(self) -> None:
         """After faults of every kind, with right bytes or an error."""
