@@ -58,6 +58,23 @@ TEST(DetachedData, HoldsTheSameAsOneFile) {
   }
 }
 
+// In one run with others, a tensor is read to its destination, and its offset in the data file may be that of a header
+// in the head.
+TEST(DetachedData, TensorWhoseOffsetIsThatOfAHeader) {
+  test::Content content;
+  for (const std::uint64_t bytes : {7, 375'001, 8'701, 100'000}) {
+    content.add({"t", std::uint64_t{content.table.size()}}, "uint8", {bytes});
+  }
+  WriteOptions options;
+  options.layout = Layout::kV5Segments;
+  options.detached_data = true;
+  MemoryFile head, data;
+  write_tensors(head, content.table, content.source(), options, &data);
+  const Reader reader = open_pair({head.content(), data.content()});
+  const LoadedTensors loaded = reader.load();
+  for (std::size_t i = 0; i < loaded.size(); ++i) EXPECT_TRUE(std::ranges::equal(loaded[i], content.data[i])) << i;
+}
+
 TEST(DetachedData, HeadHasNoDataAndDataFileHasNoNames) {
   const Pair pair = write_pair();
   EXPECT_EQ(pair.head.size() % 4096, 0U);

@@ -115,6 +115,9 @@ struct PartSizes {
   // How many large tensors may be open, unless the threads need more.
   std::size_t lanes_max = ~std::size_t{0};
   std::size_t streams = 0;  // how many tensors a thread hashes side by side; 0 = sha256_lanes()
+  // Tensors take turns only within so many bytes of the file; 0 = anywhere. place(tensor): of its data in the file.
+  std::uint64_t window_bytes = 0;
+  std::function<std::uint64_t(std::size_t tensor)> place = {};
 };
 
 // How many tensors a thread hashes in parallel while it moves a file: only a few with a device that works by itself,
@@ -140,7 +143,9 @@ class Lanes {
                                           : sha256_lanes()),
         lane_count_(hashes ? std::min(threads * streams_max_, std::max<std::size_t>(threads, sizes.lanes_max)) : 1),
         part_bytes_(sizes.part_bytes),
-        lane_part_bytes_(streams_max_ > 1 ? sizes.lane_part_bytes : sizes.part_bytes) {}
+        lane_part_bytes_(streams_max_ > 1 ? sizes.lane_part_bytes : sizes.part_bytes),
+        window_bytes_(sizes.window_bytes),
+        place_(sizes.place) {}
 
   // The most of the parts that are dealt in turns.
   std::size_t lane_part_bytes() const { return lane_part_bytes_; }
@@ -241,7 +246,18 @@ class Lanes {
   }
 
   // Large tensors that follow one another begin at once; after a run of small ones each lane has a turn.
-  bool takes_new_tensor() const { return lanes_.empty() || (lane_count_ > 1 && (opens_ || turn_ == lanes_.size())); }
+  bool takes_new_tensor() const {
+    return lanes_.empty() || (lane_count_ > 1 && (opens_ || turn_ == lanes_.size()) && is_in_window(next_));
+  }
+
+  bool is_in_window(std::size_t tensor) const {
+    if (window_bytes_ == 0) return true;
+    const std::uint64_t place = place_(tensor);
+    return std::ranges::all_of(lanes_, [&](const Lane& lane) {
+      const std::uint64_t reached = place_(lane.number) + lane.offset;
+      return place < reached || place - reached < window_bytes_;
+    });
+  }
 
   void take_part(TensorPiece<Large>& piece) {
     if (turn_ >= lanes_.size()) turn_ = 0;
@@ -280,6 +296,8 @@ class Lanes {
   const std::size_t streams_max_;
   const std::size_t lane_count_;
   const std::size_t part_bytes_, lane_part_bytes_;
+  const std::uint64_t window_bytes_;
+  const std::function<std::uint64_t(std::size_t)> place_;
   std::vector<Lane> lanes_;
   std::size_t header_bytes_ = 0;  // of the lanes
   std::size_t turn_ = 0;

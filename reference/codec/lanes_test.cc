@@ -12,7 +12,7 @@ namespace tzmark {
 namespace {
 
 constexpr std::size_t kLaneSmallBytes = 100;  // and less: in runs
-constexpr PartSizes kLaneSizes{.part_bytes = 8'000, .lane_part_bytes = 1'000};
+const PartSizes kLaneSizes{.part_bytes = 8'000, .lane_part_bytes = 1'000};
 
 struct FakeLarge {
   std::uint64_t data_length() const { return length; }
@@ -57,6 +57,23 @@ class LanesTest : public ::testing::Test {
 
   const std::size_t per_thread_ = sha256_lanes();
 };
+
+// No part begins farther from one that is still to come than the window has bytes, and several tensors take turns in
+// it.
+TEST_F(LanesTest, TensorsTakeTurnsWithinTheWindow) {
+  const std::vector<std::uint64_t> lengths(50, 10'000);
+  PartSizes sizes = kLaneSizes;
+  sizes.window_bytes = 35'000;
+  sizes.place = [](std::size_t tensor) { return std::uint64_t{tensor} * 10'100; };
+  const auto pieces = deal(lengths, 2, true, sizes);
+  std::uint64_t behind = ~std::uint64_t{0};
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+    const std::uint64_t place = sizes.place(piece->first) + piece->offset;
+    behind = std::min(behind, place);
+    EXPECT_LE(place - behind, sizes.window_bytes + kLaneSizes.part_bytes);
+  }
+  EXPECT_EQ(in_turn(pieces, 20), 4U);
+}
 
 TEST_F(LanesTest, EveryByteIsDealtOnceAndInOrder) {
   std::vector<std::uint64_t> lengths;

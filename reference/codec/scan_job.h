@@ -69,7 +69,8 @@ class ScanJob {
         run_limit_(run_bytes_max(state.options.piece_bytes, state.options.part_bytes)),
         lanes_(first, end, state.pipeline_options().thread_count(), wants_sha256(options),
                {part_bytes_of(state, piece_limit_), lane_part_bytes_of(state, piece_limit_), ~std::size_t{0},
-                wants_sha256(options) ? streams_beside(state.data()) : 1},
+                wants_sha256(options) ? streams_beside(state.data()) : 1, state.data().window_bytes(),
+                [this](std::size_t i) { return info(i).data_offset; }},
                critical_of(state, options, first, end)),
         headers_(state, end, [this](std::size_t i) { return is_large(i); }),
         done_(done),
@@ -214,7 +215,7 @@ class ScanJob {
 
   static std::vector<std::size_t> critical_of(const ReaderState& state, const ScanOptions& options, std::size_t first,
                                               std::size_t end) {
-    if (!wants_sha256(options)) return {};
+    if (!wants_sha256(options) || state.data().window_bytes() != 0) return {};
     return critical_tensors(
         first, end, state.pipeline_options().thread_count(), state.options.piece_bytes + 1,
         [&](std::size_t i) { return state.index.tensors[state.index.in_file_order(i)].data_length; });
@@ -351,7 +352,9 @@ class ScanJob {
     };
     for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
       const TensorInfo tensor = info(i);
-      const bool is_inside = tensor.data_offset >= range.begin && tensor.data_offset < range.end;
+      // Offsets of detached data are those of the other file.
+      const bool is_inside =
+          &file == &state_.data() && tensor.data_offset >= range.begin && tensor.data_offset < range.end;
       if (!is_inside || !is_read_to_destination(tensor)) continue;
       add_to_memory(tensor.data_offset);
       const std::span<std::byte> target(into_(state_.index.in_file_order(i)),
