@@ -180,13 +180,14 @@ bool is_own(int directory) {
   struct stat status {};
   if (::fstat(directory, &status) != 0) return false;
   if (status.st_uid == ::geteuid()) return true;
-  constexpr const char* kName = "owner";
-  const int file = ::openat(directory, kName, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  // Other processes may be asking, too.
+  const std::string name = random_name("owner-");
+  const int file = ::openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return false;
   struct stat created {};
   const bool is_same = ::fstat(file, &created) == 0 && created.st_uid == status.st_uid;
   ::close(file);
-  ::unlinkat(directory, kName, 0);
+  ::unlinkat(directory, name.c_str(), 0);
   return is_same;
 }
 
@@ -229,6 +230,20 @@ MadeDirectory::MadeDirectory(const std::filesystem::path& parent, std::string_vi
   if (error_number == ESTALE)
     throw_error(error_number, path_.string() + ": another process has replaced the new directory");
   throw_error(error_number, path_.string());
+}
+
+MadeDirectory::MadeDirectory(const OfAnother& directory, std::string_view prefix)
+    : path_(directory.path), entry_(path_.filename().string()) {
+  if (!entry_.starts_with(prefix)) throw_error(EINVAL, path_.string());
+  parent_ = ::open(path_.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (parent_ < 0) throw_error(errno, path_.string());
+  directory_ = ::openat(parent_, entry_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  const int error_number = directory_ < 0 ? errno : 0;
+  if (error_number == 0 && is_own(directory_)) return;
+  if (directory_ >= 0) ::close(directory_);
+  ::close(parent_);
+  if (error_number != 0) throw_error(error_number, path_.string());
+  throw_error(ESTALE, path_.string() + ": another user has made it");
 }
 
 MadeDirectory::~MadeDirectory() {

@@ -1,4 +1,4 @@
-// A directory that this program has made, and that it removes with all its content.
+// A directory that this program has made, in this process or in another one, and that it removes with all its content.
 //
 // Removal works on the descriptor that was opened when the directory was made, whatever has its name by now, and
 // follows no link. Code of programs, and of no library: it links nothing else of this project, so that the suite, the
@@ -34,6 +34,11 @@ class MadeDirectory {
   // Makes PARENT/PREFIX and 16 random characters, for this user alone. Throws if what it then opens is not what it has
   // made.
   MadeDirectory(const std::filesystem::path& parent, std::string_view prefix);
+  // One that another process of this user has made. Throws if nothing of that kind has this name.
+  struct OfAnother {
+    std::filesystem::path path;
+  };
+  MadeDirectory(const OfAnother& directory, std::string_view prefix);
   // Closes the directory, which stays.
   ~MadeDirectory();
   MadeDirectory(const MadeDirectory&) = delete;

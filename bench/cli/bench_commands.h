@@ -28,6 +28,8 @@ void add_tune(CLI::App& app, const std::vector<std::string>& command);
 // the environment variable TZMARK_PYTHON names. Throws Error.
 [[noreturn]] void become_history(std::vector<std::string> options);
 [[noreturn]] void become_report(std::vector<std::string> options);
+// Replaces this process by the program that measures with the ranks of MPI. Throws TZE-AVL-001 if it is not there.
+[[noreturn]] void become_cluster(char* const* arguments);
 
 // Accepts numbers of the range. CLI::Range accepts NaN, which is not below anything.
 inline CLI::Validator within(double low, double high) {

@@ -32,6 +32,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> options;
   const bool is_history = command.size() > 1 && command[1] == "history";
   const bool is_report = command.size() > 1 && command[1] == "report";
+  const bool is_cluster = command.size() > 2 && command[1] == "bench" && command[2] == "cluster";
+  if (is_cluster) command.resize(3);
   if (is_history || is_report) {
     // The program that it becomes parses them.
     options.assign(command.begin() + 2, command.end());
@@ -40,6 +42,7 @@ int main(int argc, char** argv) {
   return tzmark::bench::run_program(app, command, [&] {
     if (is_history) tzmark::bench::become_history(std::move(options));
     if (is_report) tzmark::bench::become_report(std::move(options));
+    if (is_cluster) tzmark::bench::become_cluster(argv);
     return status;
   });
 }

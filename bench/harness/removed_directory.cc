@@ -12,6 +12,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "tzmark/error.h"
@@ -19,6 +20,7 @@
 namespace tzmark::bench {
 namespace {
 
+constexpr std::string_view kPrefix = "tzmark-bench-";
 constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
 
 // What the handler removes; null while there is none, or while its object removes it.
@@ -68,7 +70,7 @@ void make(const std::string& parent, std::optional<MadeDirectory>& made) {
   std::error_code ignored;
   std::filesystem::create_directories(parent, ignored);
   try {
-    made.emplace(parent, "tzmark-bench-");
+    made.emplace(parent, kPrefix);
   } catch (const std::system_error& error) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("cannot create a directory in {}: {}", parent, error.what()));
   }
@@ -79,6 +81,20 @@ void make(const std::string& parent, std::optional<MadeDirectory>& made) {
 RemovedDirectory::RemovedDirectory(const std::string& parent) {
   const SignalsBlocked until_the_handler_knows_it;
   make(parent, made_);
+  remove_at_signals();
+}
+
+RemovedDirectory::RemovedDirectory(const OfAnother& directory) : is_ours_(false) {
+  const SignalsBlocked until_the_handler_knows_it;
+  try {
+    made_.emplace(MadeDirectory::OfAnother{directory.name}, kPrefix);
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::kOpenFailed, error.what());
+  }
+  remove_at_signals();
+}
+
+void RemovedDirectory::remove_at_signals() {
   made_directory = &*made_;
   struct sigaction action {};
   action.sa_handler = remove_directory_and_go_on;
@@ -93,7 +109,7 @@ RemovedDirectory::RemovedDirectory(const std::string& parent) {
 RemovedDirectory::~RemovedDirectory() {
   made_directory = nullptr;
   try {
-    made_->remove();
+    if (is_ours_) made_->remove();
   } catch (const std::system_error& error) {
     ::dprintf(STDERR_FILENO, "tzmark: %s\n", error.what());
   }

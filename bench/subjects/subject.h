@@ -50,6 +50,7 @@ struct Sample {
   std::optional<std::uint64_t> peak_memory_bytes;
   std::uint64_t transfers_in_place = 0;   // refused by io_uring
   std::optional<RequestCounts> requests;  // to a server
+  nlohmann::json ranks;                   // what each rank did; null if it was one process
   // Set by what runs the subject: when it began after the start of the run, as which sample of all, and what disturbed
   // it, preparations included.
   std::uint64_t began_ns = 0;
@@ -83,6 +84,7 @@ struct RunDescription {
   std::uint64_t largest_tensor_bytes = 0;
   bool verified_first = false;
   nlohmann::json gpudirect;  // attested transfer route to a GPU; null for other paths
+  nlohmann::json cluster;    // figures over the ranks; null if it is one process
   std::vector<std::string> notes;
 
   // Identifies a result within its document.

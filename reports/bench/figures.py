@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from bench import bars, charts, curves, ladder, maps, palette, timeline, units
+from bench import bars, charts, curves, ladder, maps, palette, ranks, timeline, units
 from bench.canvas import Drawing
 from bench.selection import PANELS, PROTECTIONS, Panel, Run, protection_of
 from common.outcomes import Json
@@ -208,6 +208,23 @@ class Figures:
             slots.append(self.slot(f"time-{name}", made, draw, HALF))
         return slots
 
+    def of_ranks(self) -> list[Slot]:
+        """Returns a slot for each pattern that ranks of a program read in, by id."""
+        found: dict[str, list[ranks.RankChart | None]] = {}
+        for index, run in enumerate(self.runs):
+            for result in ranks.rows(run):
+                colour = self.colours.get(result["io"]["actual"], "neutral")
+                row = found.setdefault(result["id"], [None] * len(self.runs))
+                row[index] = ranks.of_result(result, colour)
+        limit = max(
+            (chart.reach() for row in found.values() for chart in row if chart),
+            default=1.0,
+        )
+        draw = partial(_draw_ranks, limit=limit)
+        return [
+            self.slot(f"ranks-{name}", row, draw, HALF) for name, row in found.items()
+        ]
+
     def ladder(self) -> Slot | None:
         made = [self.rungs(run) for run in self.runs]
         reaches = [ladder.reach(rungs) for rungs in made if rungs]
@@ -254,6 +271,10 @@ def _draw_curves(
     chart: curves.CurveChart, width: float, reach: tuple[float, float]
 ) -> Drawing:
     return curves.draw(chart, width, reach)
+
+
+def _draw_ranks(chart: ranks.RankChart, width: float, limit: float) -> Drawing:
+    return ranks.draw(chart, width, limit)
 
 
 def _draw_time(chart: timeline.TimeChart, width: float, limit: float) -> Drawing:

@@ -113,10 +113,13 @@ class Proof:
 
 
 def _shares(result: Json, member: str) -> list[float]:
-    if not result["bytes"]:
+    # Ranks of a program share what one of them has read into a page cache, or sends to the others.
+    cluster = result.get("cluster")
+    moved_bytes = cluster["unique_bytes"] if cluster else result["bytes"]
+    if not moved_bytes:
         return []
     return [
-        sample[member] / result["bytes"]
+        sample[member] / moved_bytes
         for sample in result["samples"]
         if sample[member] is not None
     ]

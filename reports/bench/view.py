@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench import palette, tables
+from bench import palette, ranks, tables
 from bench.figures import Figure, Figures, Slot, slug
 from bench.selection import PANELS, Answer, Panel, Run, answers, contradicted, proof
 from common.outcomes import Json
@@ -72,6 +72,13 @@ def view(documents: list[Json]) -> tuple[Json, list[Figure]]:
             "includes more than 10 %.",
             figures.over_time(),
         ),
+        "ranks": Section(
+            "Ranks of a program",
+            "What counts is the time until the last rank has its bytes. Each starts its own clock when all have left a "
+            "barrier. Which rank has which part changes from round to round, so a rank is called slow only if it is "
+            "so with every part; ranks that exchange what they read wait for each other, and none is called slow.",
+            figures.of_ranks(),
+        ),
         "maps": Section(
             "Block size and depth",
             "A stronger shade is faster; all maps of the same operation share one scale.",
@@ -107,6 +114,7 @@ def view(documents: list[Json]) -> tuple[Json, list[Figure]]:
         "verdicts": list(tables.VERDICTS.values()),
         "facts": facts,
         "differences": [row["name"] for row in facts if row["differs"]],
+        "of_ranks": all(list(ranks.rows(run)) for run in runs),
         "colours": figures.colours,
         "light": palette.variables(dark=False),
         "dark": palette.variables(dark=True),
@@ -135,6 +143,7 @@ def _run(run: Run) -> Json:
         "proofs": tables.proofs(run),
         "contradicted": contradicted(run),
         "unmeasured": run.unmeasured,
+        "ranks": list(ranks.rows(run)),
         "peers": tables.peers(run),
         "anchors": places,
         "results": [
@@ -161,11 +170,14 @@ def _anchors(run: Run) -> dict[str, str]:
 
 def _answers(run: Run) -> Iterator[Json]:
     """Returns the representative workload of each panel: the first that was measured."""
-    # A run over a file on a server measures nothing else.
-    served = any(result["cache"] == "server" for result in run.document["results"])
+    # A run over a file on a server measures nothing else, nor does one of several ranks.
+    alone = any(
+        result["cache"] == "server" or result.get("cluster")
+        for result in run.document["results"]
+    )
     for panel in PANELS:
         workload = run.main_workload(panel)
-        if workload is None and (served or not panel.always):
+        if workload is None and (alone or not panel.always):
             continue
         found = answers(run, panel, workload) if workload else []
         yield {

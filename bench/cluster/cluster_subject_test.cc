@@ -1,0 +1,138 @@
+// All patterns over ranks that are threads: every rank gets the right bytes, and what fails on one ends no other.
+#include "cluster/cluster_subject.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "testing/thread_ranks.h"
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+namespace {
+
+constexpr std::uint64_t kModelBytes = 4 << 20;
+
+// Rank 0 leads, and the others follow.
+void run_program(unsigned size, const std::function<void(ClusterLead&, const std::string& directory)>& program) {
+  const std::string parent = testing::TempDir();
+  run_on_ranks(size, 2, [&](Ranks& ranks) {
+    RankWorker own(ranks, {.io = "pwrite", .block_bytes = 65536, .threads = 2}, Cache::kWarm);
+    if (ranks.rank() != 0) return follow(ranks, own);
+    ClusterLead lead(ranks, own);
+    const std::filesystem::path directory = std::filesystem::path(parent) / "cluster";
+    std::filesystem::create_directory(directory);
+    EXPECT_NO_THROW(program(lead, directory));
+    lead.end();
+    std::filesystem::remove_all(directory);
+  });
+}
+
+ClusterFiles files_in(const std::string& directory) {
+  const TensorContent content(make_workload("gpt2", kModelBytes));
+  const std::string model = directory + "/model.tensors";
+  write_file(model, content.table(), content.source(), write_options({}));
+  return {.directory = {}, .model = model, .with_shards = false};
+}
+
+TEST(ClusterSubject, EveryPatternGivesEachRankItsBytes) {
+  for (const unsigned size : {1U, 2U, 3U, 5U}) {
+    run_program(size, [&](ClusterLead& lead, const std::string& directory) {
+      const ClusterFiles files = files_in(directory);
+      lead.set_up(files);
+      const std::uint64_t bytes = std::filesystem::file_size(files.model);
+      for (const Pattern pattern : all_patterns()) {
+        if (pattern == Pattern::kSharded) continue;
+        ClusterSubject subject(lead, pattern, "model", Cache::kWarm);
+        EXPECT_NO_THROW(subject.verify()) << name_of(pattern);
+        if (pattern != Pattern::kSliced) {
+          EXPECT_EQ(subject.description().bytes, size * bytes);
+        } else {
+          EXPECT_GE(subject.description().bytes, lead.own().tensor_bytes());
+          EXPECT_LT(subject.description().bytes, 2 * lead.own().tensor_bytes());
+        }
+        const std::vector<Sample> samples = {subject.run(), subject.run(), subject.run()};
+        for (unsigned rank = 0; rank < size; ++rank) {
+          // The roles go round.
+          EXPECT_EQ(samples[1].ranks[rank]["role"], (rank + 1) % size);
+          EXPECT_LE(samples[0].ranks[rank]["elapsed_ns"], samples[0].elapsed_ns);
+          EXPECT_EQ(samples[0].ranks[rank]["resident_share"].is_null(), rank % 2 != 0);
+        }
+        subject.add_figures(samples);
+        const nlohmann::json& figures = subject.description().cluster;
+        EXPECT_EQ(figures["ranks"], size);
+        EXPECT_EQ(figures["hosts"], (size + 1) / 2);
+        EXPECT_EQ(figures["slow"].is_null(), is_exchange(pattern));
+        EXPECT_LE(figures["first_s"]["median"], figures["last_s"]["median"]);
+      }
+    });
+  }
+}
+
+TEST(ClusterSubject, AFileThatOneRankLacksIsOneErrorAndTheRanksGoOn) {
+  run_program(3, [](ClusterLead& lead, const std::string& directory) {
+    ClusterFiles files = files_in(directory);
+    lead.set_up(files);
+    std::filesystem::rename(files.model, files.model + ".away");
+    for (const Pattern pattern : all_patterns()) {
+      if (pattern == Pattern::kSharded) continue;
+      ClusterSubject subject(lead, pattern, "model", Cache::kWarm);
+      try {
+        static_cast<void>(subject.run());
+        ADD_FAILURE() << name_of(pattern);
+      } catch (const Error& error) {
+        EXPECT_NE(error.message().find("rank 0 on host0: "), std::string::npos) << error.what();
+      }
+    }
+    std::filesystem::rename(files.model + ".away", files.model);
+    ClusterSubject subject(lead, Pattern::kGather, "model", Cache::kWarm);
+    EXPECT_NO_THROW(subject.verify());
+  });
+}
+
+TEST(ClusterSubject, AFileThatGetsShorterIsAnErrorOfEveryPattern) {
+  run_program(3, [](ClusterLead& lead, const std::string& directory) {
+    const ClusterFiles files = files_in(directory);
+    lead.set_up(files);
+    std::filesystem::resize_file(files.model, std::filesystem::file_size(files.model) / 2);
+    for (const Pattern pattern : all_patterns()) {
+      if (pattern == Pattern::kSharded) continue;
+      ClusterSubject subject(lead, pattern, "model", Cache::kWarm);
+      EXPECT_THROW(static_cast<void>(subject.run()), Error) << name_of(pattern);
+    }
+  });
+}
+
+TEST(RankRun, TextsLeadBack) {
+  const RankRun run{.host = "höst",
+                    .role = 3,
+                    .open_ns = 1,
+                    .elapsed_ns = 2,
+                    .cpu_ns = 3,
+                    .bytes = 4,
+                    .resident_share = 0.5,
+                    .device_read_bytes = 6,
+                    .error_code = ErrorCode::kReadFailed,
+                    .error_text = "text"};
+  EXPECT_EQ(to_text(rank_run_from(to_text(run))), to_text(run));
+  EXPECT_EQ(to_text(rank_run_from(to_text(RankRun{}))), to_text(RankRun{}));
+  EXPECT_THROW(static_cast<void>(rank_run_from("{}")), Error);
+}
+
+TEST(RankRun, WrongBytesAreToldFirst) {
+  std::vector<RankRun> runs(3, RankRun{.host = "h"});
+  EXPECT_NO_THROW(throw_problem_of(runs));
+  runs[1].error_code = ErrorCode::kReadFailed;
+  runs[2].error_code = ErrorCode::kFileChanged;
+  try {
+    throw_problem_of(runs);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kFileChanged);
+    EXPECT_TRUE(error.message().starts_with("rank 2 on h: ")) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tzmark::bench

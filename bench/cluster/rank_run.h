@@ -1,0 +1,37 @@
+// What one rank does in a run, and what it tells rank 0 of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tzmark/error.h"
+
+namespace tzmark::bench {
+
+// Durations are of the rank's own clock, from the barrier that all ranks leave; clocks of ranks are never compared.
+struct RankRun {
+  std::string host = {};
+  unsigned role = 0;
+  std::uint64_t open_ns = 0;     // until the file was open, and all ranks had it open where they exchange
+  std::uint64_t elapsed_ns = 0;  // until all bytes of the rank were in its memory, opening included
+  std::uint64_t cpu_ns = 0;
+  std::uint64_t bytes = 0;  // that its memory then had
+  // Told by the first rank of each host: the share of the files in its page cache before the run, and what its disks
+  // moved from the barrier before until the barrier after it.
+  std::optional<double> resident_share = std::nullopt;
+  std::optional<std::uint64_t> device_read_bytes = std::nullopt;
+  // Set if it failed.
+  std::optional<ErrorCode> error_code = std::nullopt;
+  std::string error_text = {};
+};
+
+std::string to_text(const RankRun& run);
+// Throws TZE-ENV-006 for a text that to_text has not made.
+RankRun rank_run_from(const std::string& text);
+
+// Throws the error of the lowest rank that failed, with the rank and its host; of wrong bytes rather than of others.
+void throw_problem_of(const std::vector<RankRun>& runs);
+
+}  // namespace tzmark::bench
