@@ -183,7 +183,9 @@ void ClusterSubject::verify() {
 }
 
 Sample ClusterSubject::run() {
-  const std::vector<RankRun> runs = lead_.run({.pattern = pattern_, .shift = runs_++});
+  // Shares that all ranks wait for are the same in any order, and MPI gathers them in its own.
+  const unsigned shift = pattern_ == Pattern::kGather ? 0 : runs_++;
+  const std::vector<RankRun> runs = lead_.run({.pattern = pattern_, .shift = shift});
   Sample sample;
   sample.ranks = json::array();
   sample.cpu_ns = 0;

@@ -32,7 +32,24 @@ MpiRanks::MpiRanks() : rank_(rank_in(MPI_COMM_WORLD)), size_(size_of(MPI_COMM_WO
   MPI_Comm_free(&of_host);
 }
 
+// A part to each, which they then gather: over TCP, OpenMPI 4.1 broadcasts 8 MiB to 8 hosts in four times the time.
+bool MpiRanks::broadcast_parts(std::span<std::byte> memory, unsigned root) {
+  constexpr std::size_t kPartBytesMin = 64 << 10;
+  const std::size_t part_bytes = memory.size() / size_;
+  if (size_ < 3 || part_bytes < kPartBytesMin || part_bytes > std::numeric_limits<int>::max()) return false;
+  const int count = static_cast<int>(part_bytes);
+  std::byte* const own = memory.data() + rank_ * part_bytes;
+  const bool is_root = rank_ == root;
+  MPI_Scatter(memory.data(), count, MPI_BYTE, is_root ? MPI_IN_PLACE : static_cast<void*>(own), count, MPI_BYTE,
+              static_cast<int>(root), MPI_COMM_WORLD);
+  all_gather(memory.first(part_bytes * size_));
+  const std::span<std::byte> rest = memory.subspan(part_bytes * size_);
+  MPI_Bcast(rest.data(), static_cast<int>(rest.size()), MPI_BYTE, static_cast<int>(root), MPI_COMM_WORLD);
+  return true;
+}
+
 void MpiRanks::broadcast(std::span<std::byte> memory, unsigned root) {
+  if (broadcast_parts(memory, root)) return;
   // A count of MPI is an int.
   constexpr std::size_t kCallBytesMax = std::numeric_limits<int>::max();
   while (!memory.empty()) {
@@ -40,6 +57,13 @@ void MpiRanks::broadcast(std::span<std::byte> memory, unsigned root) {
     MPI_Bcast(memory.data(), static_cast<int>(bytes), MPI_BYTE, static_cast<int>(root), MPI_COMM_WORLD);
     memory = memory.subspan(bytes);
   }
+}
+
+void MpiRanks::all_gather(std::span<std::byte> memory) {
+  const std::size_t part_bytes = memory.size() / size_;
+  if (part_bytes > static_cast<std::size_t>(std::numeric_limits<int>::max())) return Group::all_gather(memory);
+  const int count = static_cast<int>(part_bytes);
+  MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, memory.data(), count, MPI_BYTE, MPI_COMM_WORLD);
 }
 
 void MpiRanks::barrier() { MPI_Barrier(MPI_COMM_WORLD); }

@@ -19,10 +19,14 @@ class MpiRanks final : public Ranks {
   unsigned size() const override { return size_; }
   const HostOfRank& host() const override { return host_; }
   void broadcast(std::span<std::byte> memory, unsigned root) override;
+  void all_gather(std::span<std::byte> memory) override;
   void barrier() override;
   std::vector<std::string> gather(const std::string& mine) override;
 
  private:
+  // Returns false where it would not be faster.
+  bool broadcast_parts(std::span<std::byte> memory, unsigned root);
+
   unsigned rank_ = 0, size_ = 1;
   HostOfRank host_;
 };

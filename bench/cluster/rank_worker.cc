@@ -39,6 +39,11 @@ class GroupOfRoles final : public Group {
   void broadcast(std::span<std::byte> memory, unsigned root) override {
     ranks_.broadcast(memory, (root + ranks_.size() - shift_) % ranks_.size());
   }
+  void all_gather(std::span<std::byte> memory) override {
+    // The parts are in the order of the roles.
+    if (shift_ != 0) return Group::all_gather(memory);
+    ranks_.all_gather(memory);
+  }
 
  private:
   Group& ranks_;

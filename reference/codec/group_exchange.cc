@@ -18,6 +18,11 @@ constexpr std::size_t kRingAlignBytes = 4096;
 constexpr std::size_t kAfterChunkBytes = kRingAlignBytes;
 static_assert(kReportBytes <= kAfterChunkBytes);
 
+// To gather, each rank shall have several chunks, so that storage and network work at the same time; but a chunk takes
+// longer than what an exchange costs besides its bytes.
+constexpr std::size_t kRoundsWanted = 8;
+constexpr std::size_t kGatheredBytesMin = 128 << 10;
+
 constexpr std::size_t kTransferBytes = 2 << 20;  // where the path has no default, as of Reader
 constexpr unsigned kBlockingThreadsMax = 4;      // where the path has no depth: copies from the page cache
 constexpr unsigned kRemoteThreadsMax = 4;        // each of which decrypts TLS
@@ -48,13 +53,18 @@ void subtract(std::vector<FileRange>& ranges, std::uint64_t from, std::uint64_t 
 
 struct GroupExchange::OwnRead {
   Transfer transfer;
-  std::size_t chunk = 0;
+  std::size_t round = 0;
   bool is_in_flight = false;
 };
 
 GroupExchange::GroupExchange(File& file, Group& group, const GroupReadOptions& options, std::vector<FileRange> ranges)
-    : file_(file), group_(group), options_(options), ranges_(std::move(ranges)) {
-  const std::uint64_t chunk_bytes = options_.chunk_bytes;
+    : file_(file),
+      group_(group),
+      options_(options),
+      ranges_(std::move(ranges)),
+      chunk_bytes_(chunk_bytes_for(options, group.size(), ranges_)),
+      round_chunks_(options.how == GroupRead::kGather ? group.size() : 1) {
+  const std::uint64_t chunk_bytes = chunk_bytes_;
   for (const FileRange& range : ranges_) {
     for (std::uint64_t at = range.begin; at < range.end;) {
       const std::uint64_t end = std::min(range.end, (at / chunk_bytes + 1) * chunk_bytes);
@@ -70,22 +80,23 @@ GroupExchange::GroupExchange(File& file, Group& group, const GroupReadOptions& o
     has_ended_ = true;
     return;
   }
-  const std::size_t place_bytes = options_.chunk_bytes + kAfterChunkBytes;
+  rounds_.resize((chunks_.size() + round_chunks_ - 1) / round_chunks_);
+  const std::size_t place_bytes = round_chunks_ * (chunk_bytes_ + kAfterChunkBytes);
   const std::size_t places =
-      std::min(chunks_.size(), std::max<std::size_t>(2, options_.memory_bytes_max / place_bytes));
+      std::min(rounds_.size(), std::max<std::size_t>(2, options_.memory_bytes_max / place_bytes));
   memory_ = HostMemory(places * place_bytes);
   ring_.resize(places);
   for (std::size_t i = 0; i < places; ++i) {
     ring_[i].memory = memory_.bytes().subspan(i * place_bytes, place_bytes);
     free_.push_back(static_cast<std::uint32_t>(places - 1 - i));
   }
-  for (std::size_t i = 0; i < chunks_.size(); ++i) own_left_ += is_own(i) ? 1 : 0;
+  for (std::size_t i = 0; i < rounds_.size(); ++i) own_left_ += own_chunk_of(i) ? 1 : 0;
 
   const std::size_t suited = options_.transfer_bytes != 0 ? options_.transfer_bytes : file_.transfer_bytes_default();
   transfer_bytes_ =
       std::max(kRingAlignBytes, (suited != 0 ? suited : kTransferBytes) / kRingAlignBytes * kRingAlignBytes);
-  transfer_bytes_ = std::min(transfer_bytes_, options_.chunk_bytes);
-  const std::uint64_t transfers = own_left_ * (options_.chunk_bytes / transfer_bytes_ + 1);
+  transfer_bytes_ = std::min(transfer_bytes_, chunk_bytes_);
+  const std::uint64_t transfers = own_left_ * (chunk_bytes_ / transfer_bytes_ + 1);
   unsigned depth = options_.queue_depth != 0 ? options_.queue_depth : file_.queue_depth_default();
   if (depth == 0) depth = std::min(core_count(), kBlockingThreadsMax);
   depth = static_cast<unsigned>(std::min<std::uint64_t>(depth, std::max<std::uint64_t>(transfers, 1)));
@@ -99,6 +110,18 @@ GroupExchange::GroupExchange(File& file, Group& group, const GroupReadOptions& o
     cancel();
     throw;
   }
+}
+
+std::size_t GroupExchange::chunk_bytes_for(const GroupReadOptions& options, unsigned ranks,
+                                           std::span<const FileRange> ranges) {
+  if (options.how == GroupRead::kBroadcast) return options.chunk_bytes;
+  std::uint64_t bytes = 0;
+  for (const FileRange& range : ranges) bytes += range.end - range.begin;
+  const std::uint64_t of_share = bytes / (kRoundsWanted * ranks);
+  const std::uint64_t of_memory = options.memory_bytes_max / (2 * std::uint64_t{ranks});
+  const std::uint64_t wanted = std::max<std::uint64_t>(kGatheredBytesMin, std::min(of_share, of_memory));
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(options.chunk_bytes, wanted / kRingAlignBytes * kRingAlignBytes));
 }
 
 void GroupExchange::start(unsigned own_threads) {
@@ -137,7 +160,7 @@ void GroupExchange::finish() noexcept {
     const std::lock_guard lock(mutex_);
     discards_ = true;
     for (std::size_t i = oldest_; i < next_exchanged_; ++i) {
-      if (chunks_[i].state == ChunkState::kIn && place_of(i).copying == 0) drop(i);
+      if (rounds_[i].state == RoundState::kIn && place_of(i).copying == 0) drop(i);
     }
   }
   exchange_thread_.clear();
@@ -166,49 +189,61 @@ unsigned GroupExchange::owner_of(std::size_t chunk) const {
   return options_.how == GroupRead::kBroadcast ? 0 : static_cast<unsigned>(chunk % group_.size());
 }
 
+std::optional<std::size_t> GroupExchange::own_chunk_of(std::size_t round) const {
+  const std::size_t chunk = first_of(round) + (options_.how == GroupRead::kGather ? group_.rank() : 0);
+  return chunk < end_of(round) && owner_of(chunk) == group_.rank() ? std::optional(chunk) : std::nullopt;
+}
+
+// Where the chunk lies in the place of its round, with room for all its bytes and what follows them.
+std::span<std::byte> GroupExchange::part_of(std::size_t chunk) {
+  const std::size_t part_bytes = chunk_bytes_ + kAfterChunkBytes;
+  return place_of(chunk / round_chunks_).memory.subspan(chunk % round_chunks_ * part_bytes, part_bytes);
+}
+
 // The chunk and the report after it. Its address is congruent to its offset modulo the page size, so that a path that
 // bypasses the page cache needs no bounce buffer.
 std::span<std::byte> GroupExchange::memory_of(std::size_t chunk) {
   const Chunk& c = chunks_[chunk];
-  return place_of(chunk).memory.subspan(static_cast<std::size_t>(c.begin % options_.chunk_bytes),
-                                        static_cast<std::size_t>(c.end - c.begin) + kReportBytes);
+  return part_of(chunk).subspan(static_cast<std::size_t>(c.begin % chunk_bytes_),
+                                static_cast<std::size_t>(c.end - c.begin) + kReportBytes);
 }
 
 // The lock is held, here and below.
 void GroupExchange::give_places() {
   if (!runs_) return;
-  for (; next_placed_ < chunks_.size() && !free_.empty(); ++next_placed_) {
-    Chunk& chunk = chunks_[next_placed_];
-    chunk.place = free_.back();
-    chunk.state = ChunkState::kPlaced;
+  for (; next_placed_ < rounds_.size() && !free_.empty(); ++next_placed_) {
+    Round& round = rounds_[next_placed_];
+    round.place = free_.back();
+    round.state = RoundState::kPlaced;
     free_.pop_back();
-    Place& place = ring_[chunk.place];
+    Place& place = ring_[round.place];
     place.wanted.clear();
-    auto range = std::ranges::partition_point(ranges_, [&](const FileRange& r) { return r.end <= chunk.begin; });
-    for (; range != ranges_.end() && range->begin < chunk.end; ++range) {
-      const FileRange part{std::max(range->begin, chunk.begin), std::min(range->end, chunk.end)};
+    const std::uint64_t begin = chunks_[first_of(next_placed_)].begin, end = chunks_[end_of(next_placed_) - 1].end;
+    auto range = std::ranges::partition_point(ranges_, [&](const FileRange& r) { return r.end <= begin; });
+    for (; range != ranges_.end() && range->begin < end; ++range) {
+      const FileRange part{std::max(range->begin, begin), std::min(range->end, end)};
       if (part.begin < part.end) place.wanted.push_back(part);
     }
     place.is_dealt = false;
     place.error.reset();
-    if (is_own(next_placed_)) {
-      own_chunks_.push_back(next_placed_);
+    if (const auto own = own_chunk_of(next_placed_)) {
+      own_chunks_.push_back(*own);
       own_.notify_all();
     }
     if (next_placed_ == next_exchanged_) exchange_.notify_all();
   }
 }
 
-void GroupExchange::drop(std::size_t chunk) {
-  chunks_[chunk].state = ChunkState::kDropped;
-  free_.push_back(chunks_[chunk].place);
-  while (oldest_ < next_exchanged_ && chunks_[oldest_].state == ChunkState::kDropped) ++oldest_;
+void GroupExchange::drop(std::size_t round) {
+  rounds_[round].state = RoundState::kDropped;
+  free_.push_back(rounds_[round].place);
+  while (oldest_ < next_exchanged_ && rounds_[oldest_].state == RoundState::kDropped) ++oldest_;
   give_places();
 }
 
 void GroupExchange::drop_oldest() {
   for (std::size_t i = oldest_; i < next_exchanged_; ++i) {
-    if (chunks_[i].state != ChunkState::kIn || place_of(i).copying > 0) continue;
+    if (rounds_[i].state != RoundState::kIn || place_of(i).copying > 0) continue;
     drop(i);
     return;
   }
@@ -222,15 +257,17 @@ GroupExchange::Taken GroupExchange::take(std::uint64_t offset, std::span<std::by
   }
   const auto number = static_cast<std::size_t>(after - chunks_.begin());
   const Chunk& chunk = *after;
+  const std::size_t round_number = number / round_chunks_;
+  const Round& round = rounds_[round_number];
   const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), chunk.end - offset));
   Lock lock(mutex_);
   auto next_check = Clock::now() + kBetweenChecks;
-  while (chunk.state != ChunkState::kIn) {
-    if (chunk.state == ChunkState::kDropped) return {.bytes_here = bytes, .was_dropped = true};
+  while (round.state != RoundState::kIn) {
+    if (round.state == RoundState::kDropped) return {.bytes_here = bytes, .was_dropped = true};
     if (failure_) throw Error(*failure_);
     if (has_ended_ || !runs_) return {.bytes_here = bytes};
     const Clock::time_point now = Clock::now();
-    const bool is_ring_full = next_exchanged_ < chunks_.size() && chunks_[next_exchanged_].state == ChunkState::kAhead;
+    const bool is_ring_full = next_exchanged_ < rounds_.size() && rounds_[next_exchanged_].state == RoundState::kAhead;
     if (is_ring_full && now - last_copy_ >= kPatience) drop_oldest();
     if (now >= next_check) {
       lock.unlock();
@@ -239,9 +276,9 @@ GroupExchange::Taken GroupExchange::take(std::uint64_t offset, std::span<std::by
       lock.lock();
       continue;
     }
-    readers_.wait_for(lock, chunk.state == ChunkState::kAhead ? kPatience : kBetweenChecks);
+    readers_.wait_for(lock, round.state == RoundState::kAhead ? kPatience : kBetweenChecks);
   }
-  Place& place = ring_[chunk.place];
+  Place& place = ring_[round.place];
   ++place.copying;
   lock.unlock();
   std::memcpy(out.data(), memory_of(number).data() + (offset - chunk.begin), bytes);
@@ -249,7 +286,7 @@ GroupExchange::Taken GroupExchange::take(std::uint64_t offset, std::span<std::by
   --place.copying;
   last_copy_ = Clock::now();
   subtract(place.wanted, offset, offset + bytes);
-  if (place.copying == 0 && (place.wanted.empty() || discards_)) drop(number);
+  if (place.copying == 0 && (place.wanted.empty() || discards_)) drop(round_number);
   return {.copied = bytes};
 }
 
@@ -258,7 +295,7 @@ void GroupExchange::exchange() {
   exchange_.wait(lock, [this] { return runs_ || is_cancelled_; });
   if (!runs_) return;
   try {
-    for (std::size_t i = 0; i < chunks_.size() && !has_ended_; ++i) exchange_chunk(i, lock);
+    for (std::size_t i = 0; i < rounds_.size() && !has_ended_; ++i) exchange_round(i, lock);
     if (!has_ended_) end(std::nullopt);
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
@@ -267,37 +304,53 @@ void GroupExchange::exchange() {
   }
 }
 
-void GroupExchange::exchange_chunk(std::size_t number, Lock& lock) {
-  const bool own = is_own(number);
+void GroupExchange::exchange_round(std::size_t number, Lock& lock) {
+  const std::optional<std::size_t> own = own_chunk_of(number);
   exchange_.wait(lock, [&] {
-    if (chunks_[number].state == ChunkState::kAhead) return false;
+    if (rounds_[number].state == RoundState::kAhead) return false;
     const Place& place = place_of(number);
     return !own || (place.in_flight == 0 && (place.is_dealt || own_error_));
   });
-  const std::span<std::byte> memory = memory_of(number);
-  const std::span<std::byte> trailer = memory.last(kReportBytes);
   if (own) {
     const Place& place = place_of(number);
-    RankReport report{.number = number, .file_bytes = file_.size()};
+    RankReport report{.number = *own, .file_bytes = file_.size()};
     if (place.error || !place.is_dealt) {
       report.error = of_rank(group_.rank(), place.error ? *place.error : *own_error_);
     }
-    encode_report(report, trailer);
+    encode_report(report, memory_of(*own).last(kReportBytes));
   }
   lock.unlock();
-  broadcast_together(group_, memory, owner_of(number));
-  const RankReport report = decode_report(trailer, number);
+  send_round(number);
+  std::optional<Error> error;
+  for (std::size_t chunk = first_of(number); chunk < end_of(number); ++chunk) {
+    RankReport report = decode_report(memory_of(chunk).last(kReportBytes), chunk);
+    if (!error) error = std::move(report.error);
+  }
   lock.lock();
-  ++counts_.chunks;
-  (own ? counts_.sent_bytes : counts_.received_bytes) += memory.size();
-  if (report.error) {
-    end(report.error);
+  for (std::size_t chunk = first_of(number); chunk < end_of(number); ++chunk) {
+    ++counts_.chunks;
+    (chunk == own ? counts_.sent_bytes : counts_.received_bytes) += memory_of(chunk).size();
+  }
+  if (error) {
+    end(std::move(error));
     return;
   }
-  chunks_[number].state = ChunkState::kIn;
+  rounds_[number].state = RoundState::kIn;
   ++next_exchanged_;
   if (discards_) drop(number);
   readers_.notify_all();
+}
+
+// Without the lock.
+void GroupExchange::send_round(std::size_t round) {
+  if (round_chunks_ > 1 && end_of(round) - first_of(round) == round_chunks_) {
+    gather_together(group_, place_of(round).memory);
+    return;
+  }
+  // The last one has fewer chunks than there are ranks: parts without a chunk are not worth sending.
+  for (std::size_t chunk = first_of(round); chunk < end_of(round); ++chunk) {
+    broadcast_together(group_, memory_of(chunk), owner_of(chunk));
+  }
 }
 
 void GroupExchange::end(std::optional<Error> failure) {
@@ -360,7 +413,8 @@ bool GroupExchange::begin_read(OwnRead& read) {
   if (has_ended_ || own_error_ || own_chunks_.empty()) return false;
   const std::size_t number = own_chunks_.front();
   const Chunk& chunk = chunks_[number];
-  Place& place = place_of(number);
+  Place& place = place_of(number / round_chunks_);
+  const std::span<std::byte> part = part_of(number);
   // Whole pages, for which there is room, so that a path that transfers them needs a single call.
   const bool takes_pages = file_.transfer_align_bytes() > 1;
   std::uint64_t first = chunk.begin, last = chunk.end;
@@ -368,17 +422,16 @@ bool GroupExchange::begin_read(OwnRead& read) {
     first -= first % kRingAlignBytes;
     last = std::min(file_.size(), (last + kRingAlignBytes - 1) / kRingAlignBytes * kRingAlignBytes);
   }
-  const std::uint64_t base = chunk.begin - chunk.begin % options_.chunk_bytes;
+  const std::uint64_t base = chunk.begin - chunk.begin % chunk_bytes_;
   const std::uint64_t begin = std::max(own_at_, first);
   const std::uint64_t end = std::min(last, begin - begin % transfer_bytes_ + transfer_bytes_);
   read.transfer.kind = Transfer::Kind::kRead;
   read.transfer.offset = begin;
-  read.transfer.memory =
-      place.memory.subspan(static_cast<std::size_t>(begin - base), static_cast<std::size_t>(end - begin));
+  read.transfer.memory = part.subspan(static_cast<std::size_t>(begin - base), static_cast<std::size_t>(end - begin));
   read.transfer.owner = &read;
   read.transfer.error = nullptr;
-  read.transfer.spare_bytes = end == last ? place.memory.size() - static_cast<std::size_t>(end - base) : 0;
-  read.chunk = number;
+  read.transfer.spare_bytes = end == last ? part.size() - static_cast<std::size_t>(end - base) : 0;
+  read.round = number / round_chunks_;
   read.is_in_flight = true;
   ++place.in_flight;
   own_at_ = end;
@@ -392,7 +445,7 @@ bool GroupExchange::begin_read(OwnRead& read) {
 }
 
 void GroupExchange::settle(OwnRead& read) {
-  Place& place = place_of(read.chunk);
+  Place& place = place_of(read.round);
   read.is_in_flight = false;
   --place.in_flight;
   if (read.transfer.error) {

@@ -1,15 +1,16 @@
 // The exchange of a GroupFile: the ranges of a file go through a ring of chunks, and readers copy from it.
 //
-// Chunks get their places in the ring in file order. Threads read this rank's own chunks from storage into them, ahead
-// of the one thread that broadcasts chunk after chunk. A place is free again when all bytes of its chunk that lie in a
-// range were copied.
+// Chunks are exchanged in rounds: one that is broadcast, or one of each rank that are gathered. Rounds get their places
+// in the ring in file order. Threads read this rank's own chunks from storage into them, ahead of the one thread that
+// exchanges round after round. A place is free again when all bytes of its chunks that lie in a range were copied.
 //
-// This cannot deadlock. The next chunk to be broadcast has its place before all later ones, so that only a full ring
-// holds it up; a reader that waits for a chunk without a place then takes the place of the oldest one, if no reader
-// has copied anything for a while. Each rank decides this alone, and no broadcast waits for anything but storage and
-// broadcasts before it.
+// This cannot deadlock. The next round has its place before all later ones, so that only a full ring holds it up; a
+// reader that waits for a chunk without a place then takes the place of the oldest round, if no reader has copied
+// anything for a while. Each rank decides this alone, and no round waits for anything but storage and the rounds before
+// it.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -31,6 +32,9 @@ class GroupExchange {
  public:
   // Allocates the ring and starts the threads, which wait for run(). Not collective. ranges: sorted, not overlapping.
   GroupExchange(File& file, Group& group, const GroupReadOptions& options, std::vector<FileRange> ranges);
+  // Of the chunks that a group of that many ranks makes of the ranges.
+  static std::size_t chunk_bytes_for(const GroupReadOptions& options, unsigned ranks,
+                                     std::span<const FileRange> ranges);
   // Without run(), takes part in nothing.
   ~GroupExchange();
   GroupExchange(const GroupExchange&) = delete;
@@ -49,7 +53,7 @@ class GroupExchange {
   };
   Taken take(std::uint64_t offset, std::span<std::byte> out);
 
-  std::uint64_t ring_bytes() const { return std::uint64_t{ring_.size()} * options_.chunk_bytes; }
+  std::uint64_t ring_bytes() const { return std::uint64_t{ring_.size()} * round_chunks_ * chunk_bytes_; }
   std::optional<Error> failure() const;
   bool is_group_broken() const;
   // Adds its own counts.
@@ -59,19 +63,22 @@ class GroupExchange {
   using Lock = std::unique_lock<std::mutex>;
   using Clock = std::chrono::steady_clock;
 
-  enum class ChunkState : std::uint8_t { kAhead, kPlaced, kIn, kDropped };
   struct Chunk {
     std::uint64_t begin = 0, end = 0;
+  };
+  enum class RoundState : std::uint8_t { kAhead, kPlaced, kIn, kDropped };
+  struct Round {
     std::uint32_t place = 0;
-    ChunkState state = ChunkState::kAhead;
+    RoundState state = RoundState::kAhead;
   };
   struct Place {
-    std::span<std::byte> memory;    // begins where a chunk would that has all its bytes
-    std::vector<FileRange> wanted;  // of its chunk, still to be copied
+    std::span<std::byte> memory;    // of all chunks of a round; each begins where one would that has all its bytes
+    std::vector<FileRange> wanted;  // of its chunks, still to be copied
     unsigned copying = 0;           // readers
-    unsigned in_flight = 0;         // transfers from storage
-    bool is_dealt = false;          // all transfers from storage have begun
-    std::optional<Error> error;     // of these
+    // Of this rank's own chunk, if the round has one.
+    unsigned in_flight = 0;      // transfers from storage
+    bool is_dealt = false;       // all transfers from storage have begun
+    std::optional<Error> error;  // of these
     std::uint64_t error_offset = 0;
   };
   // One transfer from storage.
@@ -80,15 +87,19 @@ class GroupExchange {
   void start(unsigned own_threads);
   void cancel();
   unsigned owner_of(std::size_t chunk) const;
-  bool is_own(std::size_t chunk) const { return owner_of(chunk) == group_.rank(); }
-  Place& place_of(std::size_t chunk) { return ring_[chunks_[chunk].place]; }
+  std::size_t first_of(std::size_t round) const { return round * round_chunks_; }
+  std::size_t end_of(std::size_t round) const { return std::min(chunks_.size(), (round + 1) * round_chunks_); }
+  std::optional<std::size_t> own_chunk_of(std::size_t round) const;
+  Place& place_of(std::size_t round) { return ring_[rounds_[round].place]; }
+  std::span<std::byte> part_of(std::size_t chunk);
   std::span<std::byte> memory_of(std::size_t chunk);
   void give_places();
-  void drop(std::size_t chunk);
+  void drop(std::size_t round);
   void drop_oldest();
 
   void exchange();
-  void exchange_chunk(std::size_t chunk, Lock& lock);
+  void exchange_round(std::size_t round, Lock& lock);
+  void send_round(std::size_t round);
   void end(std::optional<Error> failure);
 
   void read_ahead();
@@ -101,7 +112,9 @@ class GroupExchange {
   Group& group_;
   const GroupReadOptions options_;
   const std::vector<FileRange> ranges_;
-  std::vector<Chunk> chunks_;  // in file order
+  std::size_t chunk_bytes_ = 0, round_chunks_ = 1;  // at most
+  std::vector<Chunk> chunks_;                       // in file order
+  std::vector<Round> rounds_;
   std::size_t transfer_bytes_ = 0;
   unsigned queue_depth_ = 1;  // of each thread
   HostMemory memory_;
@@ -110,11 +123,11 @@ class GroupExchange {
   mutable std::mutex mutex_;
   std::condition_variable readers_, exchange_, own_;
   std::vector<std::uint32_t> free_;
-  std::size_t next_placed_ = 0, next_exchanged_ = 0, oldest_ = 0;
-  std::deque<std::size_t> own_chunks_;  // that have a place and are not dealt
-  std::uint64_t own_at_ = 0;            // in the first of them; 0 = at its beginning
-  std::size_t own_left_ = 0;            // that are not dealt, with a place or without
-  unsigned own_threads_ = 0;            // that read
+  std::size_t next_placed_ = 0, next_exchanged_ = 0, oldest_ = 0;  // rounds
+  std::deque<std::size_t> own_chunks_;                             // that have a place and are not dealt
+  std::uint64_t own_at_ = 0;                                       // in the first of them; 0 = at its beginning
+  std::size_t own_left_ = 0;                                       // that are not dealt, with a place or without
+  unsigned own_threads_ = 0;                                       // that read
   std::optional<Error> own_error_;
   bool runs_ = false, is_cancelled_ = false, discards_ = false, has_ended_ = false;
   bool is_group_broken_ = false;

@@ -30,6 +30,11 @@ void hash_value(Sha256& hash, const Value& value) {
 
 }  // namespace
 
+void Group::all_gather(std::span<std::byte> memory) {
+  const std::size_t part_bytes = memory.size() / size();
+  for (unsigned root = 0; root < size(); ++root) broadcast(memory.subspan(root * part_bytes, part_bytes), root);
+}
+
 struct GroupFile::State {
   State(std::unique_ptr<File> f, Group& g, const GroupReadOptions& o) : file(std::move(f)), group(g), options(o) {}
 
@@ -38,6 +43,7 @@ struct GroupFile::State {
     Sha256 hash;
     hash_value(hash, options.how);
     hash_value(hash, std::uint64_t{options.chunk_bytes});
+    hash_value(hash, std::uint64_t{GroupExchange::chunk_bytes_for(options, group.size(), ranges)});
     for (const FileRange& range : ranges) hash_value(hash, range);
     return {.number = next_agreement++, .file_bytes = file->size(), .digest = hash.finish()};
   }

@@ -77,15 +77,22 @@ void broadcast_together(Group& group, std::span<std::byte> memory, unsigned root
   }
 }
 
+void gather_together(Group& group, std::span<std::byte> memory) {
+  try {
+    group.all_gather(memory);
+  } catch (...) {
+    throw BrokenGroup(as_error(std::current_exception()).message());
+  }
+}
+
 std::vector<RankReport> exchange_reports(Group& group, const RankReport& own) {
-  std::array<std::byte, kReportBytes> bytes;
+  std::vector<std::byte> bytes(group.size() * kReportBytes);
+  const auto of = [&](unsigned rank) { return std::span(bytes).subspan(rank * kReportBytes, kReportBytes); };
+  encode_report(own, of(group.rank()));
+  gather_together(group, bytes);
   std::vector<RankReport> reports;
   reports.reserve(group.size());
-  for (unsigned rank = 0; rank < group.size(); ++rank) {
-    if (rank == group.rank()) encode_report(own, bytes);
-    broadcast_together(group, bytes, rank);
-    reports.push_back(decode_report(bytes, own.number));
-  }
+  for (unsigned rank = 0; rank < group.size(); ++rank) reports.push_back(decode_report(of(rank), own.number));
   return reports;
 }
 

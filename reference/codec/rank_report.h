@@ -37,14 +37,15 @@ void encode_report(const RankReport& report, std::span<std::byte> out);
 // Throws BrokenGroup if it is no report, or one of another number. REQUIRES: bytes has kReportBytes.
 RankReport decode_report(std::span<const std::byte> bytes, std::uint64_t number);
 
-// Collective. Broadcasts the report of each rank, and returns all of them. Throws BrokenGroup.
+// Collective. Gathers the report of each rank, and returns all of them. Throws BrokenGroup.
 std::vector<RankReport> exchange_reports(Group& group, const RankReport& own);
 // The same. Throws if one of the ranks reports an error: own on the rank itself, and on others that of the lowest rank,
 // which precedes its text. Otherwise own may be null.
 std::vector<RankReport> agree(Group& group, RankReport report, const std::exception_ptr& own);
 
-// Group::broadcast, which throws BrokenGroup.
+// Group::broadcast and Group::all_gather, which throw BrokenGroup.
 void broadcast_together(Group& group, std::span<std::byte> memory, unsigned root);
+void gather_together(Group& group, std::span<std::byte> memory);
 
 // Returns what an exception says as an Error. REQUIRES: it is not null.
 Error as_error(const std::exception_ptr& exception) noexcept;

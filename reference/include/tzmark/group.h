@@ -40,6 +40,10 @@ class Group {
   // byte to a few KiB more than GroupReadOptions::chunk_bytes. Throws if the group is broken, for instance because a
   // process died; it is not called again then.
   virtual void broadcast(std::span<std::byte> memory, unsigned root) = 0;
+  // Copies the parts of all ranks to all. memory: size() parts of equal length in the order of the ranks, of which that
+  // of this rank is filled before. Collective, with the same size of memory. Throws as broadcast. Unless it is
+  // overridden, it broadcasts one part after another, over which a network takes about size() times as long.
+  virtual void all_gather(std::span<std::byte> memory);
 
  protected:
   Group() = default;
@@ -49,13 +53,15 @@ class Group {
 
 enum class GroupRead : std::uint8_t {
   kBroadcast,  // rank 0 reads all chunks
-  kGather,     // rank k % size reads chunk k
+  kGather,     // rank k % size reads chunk k, and the ranks gather as many chunks at a time as they are
 };
 
 struct GroupReadOptions {
   GroupRead how = GroupRead::kGather;
-  std::size_t chunk_bytes = 8 << 20;         // of a broadcast; a multiple of 4096. The same on all ranks
-  std::size_t memory_bytes_max = 256 << 20;  // of the chunks that this rank holds; at least two chunks are held
+  // Of a chunk, at most; a multiple of 4096. To gather, chunks are smaller, but not below 128 KiB, where the ranks would
+  // hold more memory than they may, or would not have several each. The same on all ranks, as the next one.
+  std::size_t chunk_bytes = 8 << 20;
+  std::size_t memory_bytes_max = 256 << 20;  // of the chunks that this rank holds; at least two exchanges are held
   unsigned queue_depth = 0;                  // transfers of this rank in flight; 0 = the I/O path's default
   std::size_t transfer_bytes = 0;            // of a transfer from storage; 0 = the I/O path's default
 };
