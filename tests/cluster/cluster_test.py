@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs tzmark bench cluster under mpirun: its result, the bytes of the disk, ranks that are slow, die, or have no space.
+"""Runs tzmark bench cluster under mpirun: its result, the bytes of the disk, and ranks that are slow, die, or have no
+space.
 
 usage: cluster_test.py [--deaths N] [--runs N] [--slowness SHARE] [unittest options]
   --deaths: how many ranks are killed, each in a run of its own

@@ -109,7 +109,7 @@ BENCH_DIRECTORIES = frozenset(
 
 # The benchmark measures the library that users get: of the reference it includes public headers (tzmark/), and its
 # commands include program/ as well. Its tests also use test doubles.
-BENCH_PROGRAMS = ("bench/cli",)
+BENCH_PROGRAMS = ("bench/cli", "bench/cluster")
 PRIVATE_HEADERS = frozenset(LAYERS) - {"cli", "program"}
 
 # The include root of private headers, which no target of the benchmark gets; tests get it with the test doubles.

@@ -58,8 +58,8 @@ enum class GroupRead : std::uint8_t {
 
 struct GroupReadOptions {
   GroupRead how = GroupRead::kGather;
-  // Of a chunk, at most; a multiple of 4096. To gather, chunks are smaller, but not below 128 KiB, where the ranks would
-  // hold more memory than they may, or would not have several each. The same on all ranks, as the next one.
+  // Of a chunk, at most; a multiple of 4096. To gather, chunks are smaller, but not below 128 KiB, where the ranks
+  // would hold more memory than they may, or would not have several each. The same on all ranks, as the next one.
   std::size_t chunk_bytes = 8 << 20;
   std::size_t memory_bytes_max = 256 << 20;  // of the chunks that this rank holds; at least two exchanges are held
   unsigned queue_depth = 0;                  // transfers of this rank in flight; 0 = the I/O path's default
