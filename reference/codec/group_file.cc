@@ -30,11 +30,6 @@ void hash_value(Sha256& hash, const Value& value) {
 
 }  // namespace
 
-void Group::all_gather(std::span<std::byte> memory) {
-  const std::size_t part_bytes = memory.size() / size();
-  for (unsigned root = 0; root < size(); ++root) broadcast(memory.subspan(root * part_bytes, part_bytes), root);
-}
-
 struct GroupFile::State {
   State(std::unique_ptr<File> f, Group& g, const GroupReadOptions& o) : file(std::move(f)), group(g), options(o) {}
 
