@@ -139,28 +139,40 @@ class Cluster(unittest.TestCase):
 
     def test_bytes_of_the_disk(self) -> None:
         """Cold and direct, each byte is read once, or once by each rank."""
-        document = self.result("--rounds", "3", "--io", "direct")
-        for result in document["results"]:
-            figures = result["cluster"]
-            if figures["storage_bytes_per_byte"] is None:
-                self.skipTest("the directory is on no disk")
-            pattern = figures["pattern"]
-            expected = result["bytes"] / figures["unique_bytes"]
-            if pattern in ("broadcast", "gather"):
-                expected = 1
-            # Of other processes there may be reads as well, so the lowest sample counts.
-            lowest = min(sample["device_read_bytes"] for sample in result["samples"])
-            measured = lowest / figures["unique_bytes"]
-            more = 0.01 * expected + 0.01
-            if pattern == "sliced":
-                # Slices begin and end within pages, and a direct read has whole ones.
-                more += result["tensors"] * RANKS * 8192 / figures["unique_bytes"]
-            self.assertGreaterEqual(measured, expected * 0.99, pattern)
-            self.assertLessEqual(measured, expected + more, pattern)
-            print(
-                f"{pattern}: {measured:.4f} of {expected:.4f} times the bytes",
-                file=sys.stderr,
+        # The disk also counts what other processes read, so that of several samples the lowest counts.
+        wanted: dict[str, str] = dict.fromkeys(PATTERNS, "")
+        for _ in range(5):
+            document = self.result(
+                *("--rounds", "3", "--io", "direct", "--pattern", ",".join(wanted))
             )
+            for result in document["results"]:
+                self.check_bytes_of_the_disk(result, wanted)
+            if not wanted:
+                return
+        self.fail(f"more was read than the ranks asked for: {wanted}")
+
+    def check_bytes_of_the_disk(self, result: Json, wanted: dict[str, str]) -> None:
+        """Removes the pattern from those that are wanted, or tells there what is too much."""
+        figures = result["cluster"]
+        if figures["storage_bytes_per_byte"] is None:
+            self.skipTest("the directory is on no disk")
+        pattern, unique_bytes = figures["pattern"], figures["unique_bytes"]
+        expected = result["bytes"] / unique_bytes
+        if pattern in ("broadcast", "gather"):
+            expected = 1
+        lowest = min(sample["device_read_bytes"] for sample in result["samples"])
+        measured = lowest / unique_bytes
+        more = 0.01 * expected + 0.01
+        if pattern == "sliced":
+            # Slices begin and end within pages, and a direct read has whole ones.
+            more += result["tensors"] * RANKS * 8192 / unique_bytes
+        self.assertGreaterEqual(measured, expected * 0.99, pattern)
+        said = f"{measured:.4f} of {expected:.4f} times the bytes"
+        if measured > expected + more:
+            wanted[pattern] = said
+            return
+        del wanted[pattern]
+        print(f"{pattern}: {said}", file=sys.stderr)
 
     def test_a_file_that_is_there(self) -> None:
         model = self.scratch / "model.tensors"
