@@ -102,8 +102,14 @@ json by_rank(const std::vector<Sample>& samples) {
   return rows;
 }
 
+// Null where it cannot be told.
 json slow_ranks(Pattern pattern, const std::vector<Sample>& samples) {
-  if (is_exchange(pattern)) return nullptr;
+  const std::size_t ranks = samples.front().ranks.size();
+  if (is_exchange(pattern) || ranks < kStragglerWorkersMin || samples.size() < straggler_laps_min(ranks)) {
+    return nullptr;
+  }
+  // Where parts differ, a rank must have had all of them.
+  if (pattern != Pattern::kSame && samples.size() < ranks) return nullptr;
   std::vector<std::vector<double>> durations;
   for (const Sample& sample : samples) {
     std::vector<double>& lap = durations.emplace_back();
@@ -129,6 +135,7 @@ std::vector<RankRun> ClusterLead::collect(const RankRun& mine) {
   std::vector<RankRun> runs;
   for (const std::string& text : ranks_.gather(to_text(mine))) runs.push_back(rank_run_from(text));
   throw_problem_of(runs);
+  begin_together(runs);
   return runs;
 }
 
@@ -193,7 +200,10 @@ Sample ClusterSubject::run() {
     const RankRun& run = runs[rank];
     sample.elapsed_ns = std::max(sample.elapsed_ns, run.elapsed_ns);
     *sample.cpu_ns += run.cpu_ns;
-    if (run.resident_share) sample.resident_share = std::max(sample.resident_share.value_or(0), *run.resident_share);
+    if (run.resident_share) {
+      const double before = sample.resident_share.value_or(*run.resident_share);
+      sample.resident_share = worse_share(description_.cache, before, *run.resident_share);
+    }
     if (run.device_read_bytes) {
       sample.device_read_bytes = sample.device_read_bytes.value_or(0) + *run.device_read_bytes;
     }
@@ -225,7 +235,7 @@ void ClusterSubject::add_figures(const std::vector<Sample>& samples) {
   for (const Sample& sample : samples) {
     spreads.push_back(spread_of(sample.ranks));
     for (const json& rank : sample.ranks) hosts.insert(rank.at("host").get<std::string>());
-    if (sample.device_read_bytes) {
+    if (sample.device_read_bytes && unique_bytes() > 0) {
       amplification.push_back(static_cast<double>(*sample.device_read_bytes) / static_cast<double>(unique_bytes()));
     }
   }

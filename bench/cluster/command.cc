@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "cli/bench_commands.h"
@@ -23,13 +24,15 @@
 namespace tzmark::bench {
 namespace {
 
+constexpr unsigned kRoundsMin = 12;
+
 struct ClusterRun {
   std::string directory, file_name;
   std::vector<std::string> patterns;
   std::string workload = "gpt2", cache = "auto", io = "auto";
   std::uint64_t scale_bytes = 0, block_bytes = 0;
   unsigned queue_depth = 0, threads = 0;
-  unsigned rounds = 12;
+  unsigned rounds = 0;  // what tells slow ranks
   std::uint64_t seed = 1;
   ResultOptions result = {};
 
@@ -51,6 +54,12 @@ void check(const ClusterRun& given, unsigned ranks) {
   }
   if (!given.file_name.empty() && given.wants(Pattern::kSharded)) {
     throw Error(ErrorCode::kUsage, "the pattern sharded reads files that it has made: give --dir instead of --file");
+  }
+  if (given.cache == "warm" && path_traits(given.io).bypasses_cache) {
+    throw Error(ErrorCode::kUsage, fmt::format("the path {} bypasses the page cache: it reads nothing warm", given.io));
+  }
+  if (ranks == 1 && given.wants(Pattern::kSharded)) {
+    throw Error(ErrorCode::kUsage, "a rank of the pattern sharded reads what another one has written: mpirun -n 4");
   }
   if (is_url(given.file_name) && given.cache != "auto") {
     throw Error(ErrorCode::kUsage, "the caches of a server are its own: --cache is for files");
@@ -110,19 +119,23 @@ void print_figures(const Measured& measured, std::size_t laps_min) {
       storage.is_null() ? "no disk here to count the bytes of"
                         : fmt::format("disks read {:.2f} times the bytes", storage.at("median").get<double>()));
   const nlohmann::json& slow = figures.at("slow");
-  if (slow.is_null()) return;
+  if (slow.is_null()) {
+    if (!is_exchange(*pattern_from_name(figures.at("pattern").get<std::string>()))) {
+      say("  whether a rank is slow needs {} rounds and {} ranks\n", laps_min, kStragglerWorkersMin);
+    }
+    return;
+  }
   for (const nlohmann::json& one : slow) {
     say("  rank {} on {} is slow: {:.2f} times the others, at least {:.2f}\n", one.at("rank").get<unsigned>(),
         one.at("host").get<std::string>(), one.at("ratio").get<double>(), one.at("low").get<double>());
-  }
-  if (measured.samples.size() < laps_min) {
-    say("  whether a rank is slow needs {} rounds and 3 ranks\n", laps_min);
   }
 }
 
 void measure(const ClusterRun& given, ClusterLead& lead, std::uint64_t bytes, BenchOutput& output) {
   const unsigned ranks = lead.ranks().size();
+  const auto laps_min = static_cast<unsigned>(straggler_laps_min(ranks));
   ClusterRun sized = given;
+  if (given.rounds == 0) sized.rounds = std::max(kRoundsMin, laps_min);
   sized.scale_bytes = bytes;
   const MadeFiles made(sized, lead);
   lead.set_up(made.files());
@@ -133,13 +146,13 @@ void measure(const ClusterRun& given, ClusterLead& lead, std::uint64_t bytes, Be
   }
   const RoundProgress progress(given.result.progress);
   const unsigned rounds =
-      run_rounds(measured, {.rounds = given.rounds, .seed = given.seed, .progress = progress.callback()});
+      run_rounds(measured, {.rounds = sized.rounds, .seed = given.seed, .progress = progress.callback()});
   for (Measured& one : measured) dynamic_cast<ClusterSubject&>(*one.subject).add_figures(one.samples);
   if (made.workload()) output.document.add_workload(*made.workload());
   output.add(measured);
   if (!output.google) {
     print_results(measured);
-    for (const Measured& one : measured) print_figures(one, straggler_laps_min(ranks));
+    for (const Measured& one : measured) print_figures(one, laps_min);
   }
   output.finish(rounds, given.seed);
   for (const Measured& one : measured) {
@@ -154,7 +167,10 @@ void measure(const ClusterRun& given, ClusterLead& lead, std::uint64_t bytes, Be
 std::string measured_directory(const ClusterRun& given) {
   if (!given.directory.empty()) return given.directory;
   if (is_url(given.file_name)) return given.file_name;
-  return std::filesystem::absolute(given.file_name).parent_path();
+  std::error_code error;
+  const auto file = std::filesystem::canonical(given.file_name, error);
+  if (error) throw Error(ErrorCode::kOpenFailed, fmt::format("{}: {}", given.file_name, error.message()));
+  return file.parent_path();
 }
 
 void lead_all(const ClusterRun& given, const std::vector<std::string>& command, Ranks& ranks, RankWorker& own) {
@@ -210,7 +226,8 @@ void add_cluster(CLI::App& bench, const std::vector<std::string>& command, Ranks
       ->check(CLI::Range(0U, 1024U));
   app.add_option("--cache", given->cache, "cold: no rank has the file in its page cache; warm: all have (default auto)")
       ->check(CLI::IsMember({"auto", "cold", "warm"}));
-  app.add_option("--rounds", given->rounds, "Samples per pattern")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--rounds", given->rounds, "Samples per pattern (default: 12, or as many as tell slow ranks)")
+      ->check(CLI::PositiveNumber);
   add_seed(app, given->seed);
   add_format(app, given->result.format);
   add_result(app, given->result);
@@ -218,7 +235,7 @@ void add_cluster(CLI::App& bench, const std::vector<std::string>& command, Ranks
     if (given->patterns.empty()) {
       for (const Pattern pattern : all_patterns()) {
         if (pattern == Pattern::kSharded && !given->file_name.empty()) continue;
-        if (is_exchange(pattern) && ranks.size() == 1) continue;
+        if ((is_exchange(pattern) || pattern == Pattern::kSharded) && ranks.size() == 1) continue;
         given->patterns.emplace_back(name_of(pattern));
       }
     }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "harness/or_null.h"
@@ -27,6 +28,8 @@ Error error_of(const RankRun& run, std::size_t rank) {
 
 std::string to_text(const RankRun& run) {
   const json document = {{"host", run.host},
+                         {"clock", run.clock},
+                         {"began_ns", run.began_ns},
                          {"role", run.role},
                          {"open_ns", run.open_ns},
                          {"elapsed_ns", run.elapsed_ns},
@@ -43,6 +46,8 @@ RankRun rank_run_from(const std::string& text) try {
   const json document = json::parse(text);
   RankRun run;
   run.host = document.at("host");
+  run.clock = document.at("clock");
+  run.began_ns = document.at("began_ns");
   run.role = document.at("role");
   run.open_ns = document.at("open_ns");
   run.elapsed_ns = document.at("elapsed_ns");
@@ -55,6 +60,20 @@ RankRun rank_run_from(const std::string& text) try {
   return run;
 } catch (const json::exception& error) {
   throw Error(ErrorCode::kResource, fmt::format("what a rank says of its run cannot be read: {}", error.what()));
+}
+
+void begin_together(std::vector<RankRun>& runs) {
+  std::map<std::string, std::uint64_t> first;
+  for (const RankRun& run : runs) {
+    const auto [at, is_new] = first.emplace(run.clock, run.began_ns);
+    if (!is_new) at->second = std::min(at->second, run.began_ns);
+  }
+  for (RankRun& run : runs) {
+    const std::uint64_t late_ns = run.began_ns - first[run.clock];
+    run.began_ns -= late_ns;
+    run.open_ns += late_ns;
+    run.elapsed_ns += late_ns;
+  }
 }
 
 void throw_problem_of(const std::vector<RankRun>& runs) {

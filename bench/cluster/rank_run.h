@@ -10,10 +10,12 @@
 
 namespace tzmark::bench {
 
-// Durations are of the rank's own clock, from the barrier that all ranks leave; clocks of ranks are never compared.
+// Durations are from the barrier that all ranks leave, by the clock of the host. Clocks of hosts are never compared.
 struct RankRun {
   std::string host = {};
+  std::string clock = {};  // of the host: equal for ranks with the same one
   unsigned role = 0;
+  std::uint64_t began_ns = 0;    // when it left the barrier, by that clock
   std::uint64_t open_ns = 0;     // until the file was open, and all ranks had it open where they exchange
   std::uint64_t elapsed_ns = 0;  // until all bytes of the rank were in its memory, opening included
   std::uint64_t cpu_ns = 0;
@@ -26,6 +28,10 @@ struct RankRun {
   std::optional<ErrorCode> error_code = std::nullopt;
   std::string error_text = {};
 };
+
+// Lets the ranks of a clock begin together, with the first of them: where there are more ranks than cores, one that the
+// kernel lets run late would seem to be fast.
+void begin_together(std::vector<RankRun>& runs);
 
 std::string to_text(const RankRun& run);
 // Throws TZE-ENV-006 for a text that to_text has not made.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -62,7 +63,19 @@ void require_same(const std::string& file_name, const RankParts& parts, std::spa
   }
 }
 
+// The monotonic clock begins with the machine, and machines may have one name.
+std::string clock_of_machine() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
 }  // namespace
+
+double worse_share(Cache cache, double one, double other) {
+  return cache == Cache::kWarm ? std::min(one, other) : std::max(one, other);
+}
 
 void guarded(RankRun& run, const std::function<void()>& action) {
   if (run.error_code) return;
@@ -87,7 +100,7 @@ struct RankWorker::Plan {
 };
 
 RankWorker::RankWorker(Ranks& ranks, const IoSettings& moving, Cache cache)
-    : ranks_(ranks), moving_(moving), cache_(cache) {
+    : ranks_(ranks), moving_(moving), cache_(cache), clock_(clock_of_machine()) {
   if (moving_.threads == 0) moving_.threads = std::max(1U, core_count() / ranks_.host().ranks);
 }
 
@@ -150,7 +163,7 @@ void RankWorker::make_caches_so(RankRun& run) const {
   if (!ranks_.host().is_first() || is_url(files_.model)) return;
   double share = make_cache_state(files_.model, cache_);
   for (unsigned rank = 0; files_.with_shards && rank < ranks_.size(); ++rank) {
-    share = std::max(share, make_cache_state(files_.shard(rank), cache_));
+    share = worse_share(cache_, share, make_cache_state(files_.shard(rank), cache_));
   }
   run.resident_share = share;
 }
@@ -160,23 +173,33 @@ void RankWorker::move(const Plan& plan, const Order& order, RankRun& run) {
   std::unique_ptr<File> file;
   GroupOfRoles roles(ranks_, order.shift);
   GroupFile* shared = nullptr;
+  IoSettings moving = moving_;
+  ranks_.barrier();
   const auto begin = Clock::now();
+  run.began_ns = static_cast<std::uint64_t>(begin.time_since_epoch() / std::chrono::nanoseconds(1));
   const std::uint64_t cpu_ns = cpu_now_ns();
-  guarded(run, [&] { file = open_file(plan.file_name, OpenMode::kRead, moving_.io); });
-  if (is_exchange(order.pattern)) {
-    if (!ranks_.agree(file != nullptr)) return;
+  guarded(run, [&] {
+    file = open_file(plan.file_name, OpenMode::kRead, moving_.io);
+    if (!is_exchange(order.pattern)) return;
     const GroupRead how = order.pattern == Pattern::kGather ? GroupRead::kGather : GroupRead::kBroadcast;
-    auto of_group = std::make_unique<GroupFile>(std::move(file), roles, GroupReadOptions{.how = how});
+    auto of_group =
+        std::make_unique<GroupFile>(std::move(file), roles,
+                                    GroupReadOptions{.how = how,
+                                                     .queue_depth = moving_.queue_depth,
+                                                     .transfer_bytes = static_cast<std::size_t>(moving_.block_bytes)});
     shared = of_group.get();
     file = std::move(of_group);
-  }
+    // What is in flight is in the exchange; these only copy.
+    moving.queue_depth = 1;
+  });
+  if (is_exchange(order.pattern) && !ranks_.agree(shared != nullptr)) return;
   run.open_ns = since_ns(begin);
   guarded(run, [&] {
     const FileRange whole{0, model_bytes_};
     if (shared != nullptr) shared->start({&whole, 1});
     memory = new_memory(plan.parts.bytes, Pages::kHuge);
     FirstTouch first_touch(memory.bytes());
-    BlockMover mover(*file, Transfer::Kind::kRead, plan.parts.parts.size(), moving_,
+    BlockMover mover(*file, Transfer::Kind::kRead, plan.parts.parts.size(), moving,
                      [&](std::uint64_t number, std::size_t) {
                        const FilePart& part = plan.parts.parts[number];
                        return Block{part.offset, {memory.bytes().data() + part.at, part.bytes}};
@@ -201,22 +224,35 @@ void RankWorker::move(const Plan& plan, const Order& order, RankRun& run) {
   if (order.is_check) guarded(run, [&] { require_same(plan.file_name, plan.parts, memory.bytes()); });
 }
 
+unsigned RankWorker::role_of(const Order& order) const {
+  const unsigned ranks = ranks_.size();
+  // No rank reads the shard that it wrote.
+  const unsigned shift = order.pattern == Pattern::kSharded && ranks > 1 ? 1 + order.shift % (ranks - 1) : order.shift;
+  return (ranks_.rank() + shift) % ranks;
+}
+
 RankRun RankWorker::run(const Order& order) {
-  RankRun run{.host = ranks_.host().name, .role = (ranks_.rank() + order.shift) % ranks_.size()};
+  RankRun run{.host = ranks_.host().name, .clock = clock_, .role = role_of(order)};
   Plan planned;
   guarded(run, [&] {
     make_caches_so(run);
     planned = plan(order, run.role);
     touch_free_memory(planned.parts.bytes);
   });
+  std::optional<DeviceCounters> before;
+  std::string directory;
+  guarded(run, [&] {
+    if (!ranks_.host().is_first() || is_url(planned.file_name)) return;
+    // Of the file, wherever a link to it is.
+    directory = std::filesystem::canonical(planned.file_name).parent_path();
+    before = device_counters(directory);
+  });
   if (!ranks_.agree(!run.error_code)) return run;
-  const std::string directory = std::filesystem::absolute(planned.file_name).parent_path();
-  const bool counts = ranks_.host().is_first() && !is_url(planned.file_name);
-  const auto before = counts ? device_counters(directory) : std::nullopt;
-  ranks_.barrier();
   move(planned, order, run);
-  const auto after = before ? device_counters(directory) : std::nullopt;
-  if (after) run.device_read_bytes = after->read_bytes - before->read_bytes;
+  guarded(run, [&] {
+    const auto after = before ? device_counters(directory) : std::nullopt;
+    if (after) run.device_read_bytes = after->read_bytes - before->read_bytes;
+  });
   return run;
 }
 

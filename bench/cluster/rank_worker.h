@@ -56,6 +56,7 @@ class RankWorker {
  private:
   struct Plan;
 
+  unsigned role_of(const Order& order) const;
   Plan plan(const Order& order, unsigned role) const;
   void make_caches_so(RankRun& run) const;
   void move(const Plan& plan, const Order& order, RankRun& run);
@@ -63,12 +64,16 @@ class RankWorker {
   Ranks& ranks_;
   IoSettings moving_;
   const Cache cache_;
+  const std::string clock_;
   ClusterFiles files_;
   std::unique_ptr<RemovedDirectory> removed_;
   std::uint64_t model_bytes_ = 0;
   std::vector<StoredTensor> tensors_;
   std::string io_path_;
 };
+
+// Of two shares in the page cache, that which says less for the state.
+double worse_share(Cache cache, double one, double other);
 
 // Runs what may throw, unless the run has failed already, and puts the error into it.
 void guarded(RankRun& run, const std::function<void()>& action);

@@ -10,9 +10,6 @@
 namespace tzmark::bench {
 namespace {
 
-// With two workers neither is the one that is slow, only one of them is slower.
-constexpr std::size_t kWorkersMin = 3;
-
 double median_of_others(const std::vector<double>& lap, std::size_t worker) {
   std::vector<double> others = lap;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(worker));
@@ -29,7 +26,7 @@ std::size_t straggler_laps_min(std::size_t workers, const StragglerRule& rule) {
 std::vector<Straggler> find_stragglers(const std::vector<std::vector<double>>& durations, const StragglerRule& rule) {
   std::vector<Straggler> found;
   const std::size_t workers = durations.empty() ? 0 : durations.front().size();
-  if (workers < kWorkersMin || durations.size() < straggler_laps_min(workers, rule)) return found;
+  if (workers < kStragglerWorkersMin || durations.size() < straggler_laps_min(workers, rule)) return found;
   for (std::size_t worker = 0; worker < workers; ++worker) {
     std::vector<double> logs;
     for (const std::vector<double>& lap : durations) {

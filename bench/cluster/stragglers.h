@@ -23,10 +23,13 @@ struct StragglerRule {
   double p_max = 0.01;
 };
 
+// With two workers neither is the one that is slow, only one of them is slower.
+inline constexpr std::size_t kStragglerWorkersMin = 3;
+
 // The laps that are needed before anything can be named, by the number of workers.
 std::size_t straggler_laps_min(std::size_t workers, const StragglerRule& rule = {});
 
-// durations[lap][worker], all above 0. Two workers have no median of others to be told by: none is named then.
+// durations[lap][worker], all above 0. Names none where workers or laps are too few.
 std::vector<Straggler> find_stragglers(const std::vector<std::vector<double>>& durations,
                                        const StragglerRule& rule = {});
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -107,6 +108,9 @@ MemoryTouchedOnce::~MemoryTouchedOnce() { touched_once_bytes.reset(); }
 void empty_heap() { static_cast<void>(::malloc_trim(0)); }
 
 bool touch_free_memory(std::uint64_t bytes) {
+  // Ranks may be threads of one process.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   if (touched_once_bytes) {
     if (bytes <= *touched_once_bytes) return false;
     touched_once_bytes = bytes;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "io/url.h"
 #include "io/wait_check.h"
@@ -25,6 +26,7 @@ namespace tzmark {
 namespace {
 
 using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
 using WallClock = std::chrono::system_clock;
 
 // The endpoint is on this machine or next to it, and answers at once.
@@ -32,6 +34,8 @@ constexpr milliseconds kEndpointConnectMax{2'000};
 constexpr milliseconds kEndpointStallMax{5'000};
 constexpr milliseconds kEndpointDeadline{20'000};
 constexpr milliseconds kWaitMax{250};
+// Requests that are about to be sent share a failure, rather than to wait for the same endpoint one after another.
+constexpr milliseconds kFailureLasts{5'000};
 // After a failed fetch, while the credentials are valid.
 constexpr std::chrono::minutes kNextFetchMax{1};
 // Of the token for the metadata of an instance, which is used for two requests.
@@ -40,11 +44,13 @@ constexpr const char* kTokenLifetimeField = "X-aws-ec2-metadata-token-ttl-second
 // Asks an endpoint once.
 class Fetch {
  public:
-  Fetch(const CredentialsEndpoint& endpoint, bool is_interruptible, bool is_refresh)
-      : endpoint_(endpoint), settings_(remote_settings(process_environment)), is_interruptible_(is_interruptible) {
+  Fetch(const CredentialsEndpoint& endpoint, const RemoteSettings& settings, bool is_interruptible, bool is_refresh)
+      : endpoint_(endpoint),
+        settings_(settings),
+        is_interruptible_(is_interruptible),
+        end_(Clock::now() + std::min(settings.deadline, is_refresh ? kEndpointStallMax : kEndpointDeadline)) {
     settings_.connect_max = std::min(settings_.connect_max, kEndpointConnectMax);
     settings_.stall_max = std::min(settings_.stall_max, kEndpointStallMax);
-    settings_.deadline = std::min(settings_.deadline, is_refresh ? kEndpointStallMax : kEndpointDeadline);
     if (is_refresh) settings_.attempts_max = 1;
     settings_.may_use_proxy = false;
   }
@@ -71,7 +77,10 @@ class Fetch {
     S3Counts counts;
     S3Sender sender(to, counts);
     sender.set_interruptible(is_interruptible_);
+    // One end of all requests.
+    const auto left = std::chrono::ceil<milliseconds>(end_ - Clock::now());
     S3Request request{.method = method};
+    request.deadline = std::max(left, milliseconds(1));
     if (!field.empty()) request.fields.push_back(field);
     const S3Reply reply = sender.send(request);
     const int status = reply.answer.status();
@@ -93,11 +102,14 @@ class Fetch {
   const CredentialsEndpoint& endpoint_;
   RemoteSettings settings_;
   const bool is_interruptible_;
+  const Clock::time_point end_;
 };
 
 class Source {
  public:
-  explicit Source(CredentialsEndpoint endpoint) : endpoint_(std::move(endpoint)) {}
+  // Takes the settings at once: the environment may change while other threads read it.
+  explicit Source(CredentialsEndpoint endpoint)
+      : endpoint_(std::move(endpoint)), settings_(remote_settings(process_environment)) {}
 
   // A child process fetches for itself: a thread that was fetching is not there.
   bool serves(const CredentialsEndpoint& endpoint) const { return endpoint == endpoint_ && ::getpid() == process_; }
@@ -111,13 +123,15 @@ class Source {
       if (is_interruptible) check_wait();
       lock.lock();
     }
-    // One failure is that of all who waited for it.
-    if (failures_ != failures_before && !is_valid()) throw Error(*failure_);
+    // One failure is that of all who waited for it, and of those who come soon after.
+    if (!is_valid() && failure_ && (failures_ != failures_before || Clock::now() < failure_ends_)) {
+      throw Error(*failure_);
+    }
     if (is_valid() && (is_fetching_ || WallClock::now() < fetch_at_)) return *held_;
     // Credentials that expire during a failed fetch are worth more attempts.
     const bool was_valid = is_valid();
     if (!fetch(lock, is_interruptible) && was_valid) fetch(lock, is_interruptible);
-    if (!is_valid()) throw Error(*failure_);
+    if (!is_valid()) throw Error(*failure_);  // which fetch has set
     return *held_;
   }
 
@@ -126,7 +140,7 @@ class Source {
 
   // Returns whether there are valid credentials afterwards.
   bool fetch(std::unique_lock<std::mutex>& lock, bool is_interruptible) {
-    const Fetch request(endpoint_, is_interruptible, is_valid());
+    const Fetch request(endpoint_, settings_, is_interruptible, is_valid());
     is_fetching_ = true;
     lock.unlock();
     std::optional<TemporaryCredentials> fetched;
@@ -143,16 +157,21 @@ class Source {
     lock.lock();
     end();
     const auto now = WallClock::now();
+    const bool fetched_now = fetched.has_value();
     if (fetched) {
       held_ = std::move(fetched);
       fetch_at_ = refresh_time(now, held_->expires_at);
-    } else if (is_valid()) {
-      fetch_at_ = now + std::min<WallClock::duration>(kNextFetchMax, (held_->expires_at - now) / 2);
-    } else {
-      ++failures_;
-      failure_ = failure;
+      // By a clock that was set meanwhile, they may have expired.
+      failure.emplace(ErrorCode::kOpenFailed, "the credentials have expired, by the clock of this machine");
     }
-    return is_valid();
+    if (held_ && now < held_->expires_at) {
+      if (!fetched_now) fetch_at_ = now + std::min<WallClock::duration>(kNextFetchMax, (held_->expires_at - now) / 2);
+      return true;
+    }
+    ++failures_;
+    failure_ = std::move(failure);
+    failure_ends_ = Clock::now() + kFailureLasts;
+    return false;
   }
 
   void end() {
@@ -161,6 +180,7 @@ class Source {
   }
 
   const CredentialsEndpoint endpoint_;
+  const RemoteSettings settings_;
   const ::pid_t process_ = ::getpid();
   std::mutex mutex_;
   std::condition_variable ended_;
@@ -169,18 +189,27 @@ class Source {
   WallClock::time_point fetch_at_;
   std::uint64_t failures_ = 0;
   std::optional<Error> failure_;
+  Clock::time_point failure_ends_;
 };
 
 }  // namespace
 
 TemporaryCredentials current_credentials(const CredentialsEndpoint& endpoint, bool is_interruptible) {
+  // A process seldom has more than one.
+  constexpr std::size_t kSourcesMax = 8;
   static std::mutex mutex;
-  static std::shared_ptr<Source> latest;
+  static std::vector<std::shared_ptr<Source>> sources;
   std::shared_ptr<Source> source;
   {
     const std::lock_guard lock(mutex);
-    if (!latest || !latest->serves(endpoint)) latest = std::make_shared<Source>(endpoint);
-    source = latest;
+    const auto found = std::ranges::find_if(sources, [&](const auto& one) { return one->serves(endpoint); });
+    if (found != sources.end()) {
+      source = *found;
+    } else {
+      source = std::make_shared<Source>(endpoint);
+      if (sources.size() == kSourcesMax) sources.erase(sources.begin());
+      sources.push_back(source);
+    }
   }
   return source->current(is_interruptible);
 }

@@ -89,8 +89,8 @@ std::optional<CredentialsEndpoint> credentials_endpoint(const Environment& envir
   const auto asked = environment(kCredentialsVariable);
   if (!asked) return std::nullopt;
   if (*asked != "container" && *asked != "instance") {
-    refuse_endpoint(
-        fmt::format("{} is '{}', but container or instance is expected", kCredentialsVariable, printable(*asked)));
+    // Its value may be a key that was put there by mistake.
+    refuse_endpoint(fmt::format("{} is neither container nor instance", kCredentialsVariable));
   }
   for (const char* const key : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}) {
     if (!environment(key)) continue;
@@ -113,8 +113,7 @@ std::string authorization_field(const CredentialsEndpoint& endpoint) {
     try {
       token = read_text_file(endpoint.token_file, kTokenBytesMax);
     } catch (const Error& error) {
-      refuse_endpoint(
-          fmt::format("cannot read {}, which {} names: {}", endpoint.token_file, variable, error.message()));
+      refuse_endpoint(fmt::format("cannot read the file that {} names: {}", variable, error.message()));
     }
   } else if (token.empty()) {
     return {};
@@ -150,7 +149,9 @@ std::optional<std::chrono::system_clock::time_point> parse_expiration(std::strin
   // A fraction of a second does not matter.
   if (zone.starts_with('.')) zone.remove_prefix(std::min(zone.find_first_not_of("0123456789", 1), zone.size()));
   if (zone != "Z" && zone != "+00:00") return std::nullopt;
-  return std::chrono::system_clock::from_time_t(::timegm(&date));
+  // Later than the clock can count is as good as never.
+  constexpr std::time_t kLatest = 7'258'118'400;  // 2200-01-01
+  return std::chrono::system_clock::from_time_t(std::min(::timegm(&date), kLatest));
 }
 
 TemporaryCredentials parse_credentials(std::string_view json) {

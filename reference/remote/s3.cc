@@ -56,8 +56,7 @@ std::optional<AwsSections> read_aws_file(const Environment& environment, const c
 
 // Whether the environment says who asks, so that no file of credentials is needed.
 bool knows_credentials(const Environment& environment) {
-  return environment(kCredentialsVariable) ||
-         (environment("AWS_ACCESS_KEY_ID") && environment("AWS_SECRET_ACCESS_KEY"));
+  return environment("AWS_ACCESS_KEY_ID") && environment("AWS_SECRET_ACCESS_KEY");
 }
 
 const std::string* value_of(const AwsSections& sections, const std::string& section, const char* name) {
@@ -99,13 +98,22 @@ class AwsProfile {
   const AwsSections credentials_, config_;
 };
 
+void require_profile(const AwsProfile& profile) {
+  if (!profile.is_named() || profile.exists()) return;
+  refuse_settings(
+      fmt::format("AWS_PROFILE names the profile '{}', which the files of AWS do not contain", profile.name()));
+}
+
 void set_credentials(const Environment& environment, const AwsProfile& profile, AwsSettings& settings) {
   auto endpoint = credentials_endpoint(environment);
   if (const auto anonymous = environment("AWS_NO_SIGN_REQUEST")) {
     if (*anonymous != "NO" && *anonymous != "false" && *anonymous != "0") return;
   }
   settings.credentials_endpoint = std::move(endpoint);
-  if (settings.credentials_endpoint) return;
+  if (settings.credentials_endpoint) {
+    require_profile(profile);
+    return;
+  }
   const auto key_id = environment("AWS_ACCESS_KEY_ID");
   const auto secret_key = environment("AWS_SECRET_ACCESS_KEY");
   if (key_id.has_value() != secret_key.has_value()) {
@@ -117,10 +125,7 @@ void set_credentials(const Environment& environment, const AwsProfile& profile, 
     settings.session_token = environment("AWS_SESSION_TOKEN").value_or("");
     return;
   }
-  if (profile.is_named() && !profile.exists()) {
-    refuse_settings(
-        fmt::format("AWS_PROFILE names the profile '{}', which the files of AWS do not contain", profile.name()));
-  }
+  require_profile(profile);
   profile.set(settings.key_id, "aws_access_key_id");
   profile.set(settings.secret_key, "aws_secret_access_key");
   profile.set(settings.session_token, "aws_session_token");

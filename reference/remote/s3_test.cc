@@ -98,9 +98,7 @@ TEST_F(S3Settings, NameAnEndpointIfAsked) {
   write_files();
   const Values asked = {{"TZMARK_S3_CREDENTIALS", "container"},
                         {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/x"},
-                        {"AWS_PROFILE", "work"},
-                        // No file of credentials is read.
-                        {"AWS_SHARED_CREDENTIALS_FILE", directory_ / "absent"}};
+                        {"AWS_PROFILE", "work"}};
   const AwsSettings found = settings(asked);
   EXPECT_EQ(found.credentials_endpoint->address, "http://169.254.170.2/x");
   EXPECT_EQ(found.key_id, "");
@@ -109,6 +107,10 @@ TEST_F(S3Settings, NameAnEndpointIfAsked) {
   EXPECT_EQ(access.kind, Access::Kind::kAws);
   EXPECT_EQ(access.endpoint, found.credentials_endpoint);
   EXPECT_EQ(access.signature, "aws:amz:eu-central-1:s3");
+  // Its endpoint and region count, so that a profile that is not there is a mistake.
+  Values mistaken = asked;
+  mistaken["AWS_PROFILE"] = "wrok";
+  EXPECT_EQ(error(mistaken), ErrorCode::kUsage);
   Values anonymous = asked;
   anonymous["AWS_NO_SIGN_REQUEST"] = "1";
   EXPECT_FALSE(settings(anonymous).credentials_endpoint);

@@ -74,9 +74,9 @@ def view(documents: list[Json]) -> tuple[Json, list[Figure]]:
         ),
         "ranks": Section(
             "Ranks of a program",
-            "What counts is the time until the last rank has its bytes. Each starts its own clock when all have left a "
-            "barrier. Which rank has which part changes from round to round, so a rank is called slow only if it is "
-            "so with every part; ranks that exchange what they read wait for each other, and none is called slow.",
+            "What counts is the time until the last rank has its bytes, from a barrier that all have left. Which rank "
+            "has which part changes from round to round, so a rank is called slow only if it is so with every part; "
+            "ranks that exchange what they read wait for each other, and none is called slow.",
             figures.of_ranks(),
         ),
         "maps": Section(
