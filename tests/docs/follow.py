@@ -58,6 +58,9 @@ class Shell:
         """Returns output and exit status of a command."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
+        if command.startswith("mpirun "):
+            # It would read what the shell is to read next.
+            command = f"{command} </dev/null"
         print(f"{command}\nprintf '\\n%s %s\\n' {MARK} $?", file=stdin, flush=True)
         lines: list[str] = []
         for line in stdout:

@@ -105,7 +105,7 @@ class Credentials(fake_s3.TestCase):
     def test_settings(self) -> None:
         for value in ("", "ec2", "container,instance"):
             self.assert_fails(
-                "container or instance is expected",
+                "is neither container nor instance",
                 USAGE,
                 **(self.container | {"TZMARK_S3_CREDENTIALS": value}),
             )
