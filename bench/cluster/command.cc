@@ -101,11 +101,11 @@ class MadeFiles {
   std::string name_;
 };
 
-std::string interval_text(const nlohmann::json& interval, double unit) {
-  const std::string median = fmt::format("{:.3f}", interval.at("median").get<double>() / unit);
+std::string interval_text(const nlohmann::json& interval) {
+  const std::string median = fmt::format("{:.3f}", interval.at("median").get<double>());
   if (interval.at("low").is_null()) return median;
-  return fmt::format("{} ({:.3f} - {:.3f})", median, interval.at("low").get<double>() / unit,
-                     interval.at("high").get<double>() / unit);
+  return fmt::format("{} ({:.3f} - {:.3f})", median, interval.at("low").get<double>(),
+                     interval.at("high").get<double>());
 }
 
 void print_figures(const Measured& measured, std::size_t laps_min) {
@@ -113,8 +113,8 @@ void print_figures(const Measured& measured, std::size_t laps_min) {
   if (figures.is_null()) return;
   const nlohmann::json& storage = figures.at("storage_bytes_per_byte");
   say("{}: last rank after {} s, first after {} s, open after {} s; spread {:.2f}, Jain {:.3f}; {}\n",
-      measured.description().detail, interval_text(figures.at("last_s"), 1), interval_text(figures.at("first_s"), 1),
-      interval_text(figures.at("open_s"), 1), figures.at("spread").at("median").get<double>(),
+      measured.description().detail, interval_text(figures.at("last_s")), interval_text(figures.at("first_s")),
+      interval_text(figures.at("open_s")), figures.at("spread").at("median").get<double>(),
       figures.at("jain").at("median").get<double>(),
       storage.is_null() ? "no disk here to count the bytes of"
                         : fmt::format("disks read {:.2f} times the bytes", storage.at("median").get<double>()));

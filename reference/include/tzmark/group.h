@@ -42,7 +42,7 @@ class Group {
   virtual void broadcast(std::span<std::byte> memory, unsigned root) = 0;
   // Copies the parts of all ranks to all. memory: size() parts of equal length in the order of the ranks, of which that
   // of this rank is filled before. Collective, with the same size of memory. Throws as broadcast. Unless it is
-  // overridden, it broadcasts one part after another, over which a network takes about size() times as long.
+  // overridden, it broadcasts one part after another, which over a network takes longer the more ranks there are.
   virtual void all_gather(std::span<std::byte> memory) {
     const std::size_t part_bytes = memory.size() / size();
     for (unsigned root = 0; root < size(); ++root) broadcast(memory.subspan(root * part_bytes, part_bytes), root);
