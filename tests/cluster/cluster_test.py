@@ -215,22 +215,26 @@ class Cluster(unittest.TestCase):
     def test_a_slow_rank_is_named_and_no_other(self) -> None:
         self.assertTrue(SLOW_READS.exists(), "it is built with the tests")
         # Ranks that wait for storage need no core meanwhile, and there may be few.
-        equal = {"TZMARK_TEST_READ_US": "5000", "LD_PRELOAD": str(SLOW_READS)}
+        equal = {"TZMARK_TEST_READ_US": "20000", "LD_PRELOAD": str(SLOW_READS)}
         slowed = equal | {
             "TZMARK_TEST_SLOW_RANK": "2",
             "TZMARK_TEST_SLOWNESS": str(slowness),
         }
         how = ("--pattern", "rotated", "--cache", "warm", "--io", "pwrite")
         named: dict[str, list[list[int]]] = {"none": [], "one": []}
-        for kind, variables in (("none", equal), ("one", slowed)) * runs:
-            document = self.result(*how, "--scale", "32MiB", **variables)
-            (result,) = document["results"]
-            named[kind].append([one["rank"] for one in result["cluster"]["slow"]])
-        self.assertEqual(named["none"], [[]] * runs)
-        self.assertEqual([set(ranks) - {2} for ranks in named["one"]], [set()] * runs)
+        # One may be missed on a busy machine; of many, a share is told below.
+        while len(named["one"]) < runs or (
+            [2] not in named["one"] and len(named["one"]) < runs + 4
+        ):
+            for kind, variables in (("none", equal), ("one", slowed)):
+                document = self.result(*how, "--scale", "32MiB", **variables)
+                (result,) = document["results"]
+                named[kind].append([one["rank"] for one in result["cluster"]["slow"]])
+        tries = len(named["one"])
         found = named["one"].count([2])
-        print(f"{found} of {runs} slow ranks were named", file=sys.stderr)
-        # One may be missed on a busy machine; of many, a share is told above.
+        print(f"{found} of {tries} slow ranks were named", file=sys.stderr)
+        self.assertEqual(named["none"], [[]] * tries)
+        self.assertEqual([set(ranks) - {2} for ranks in named["one"]], [set()] * tries)
         self.assertGreater(found, 0)
 
     def test_a_full_disk_of_one_rank_is_one_error(self) -> None:
