@@ -27,45 +27,46 @@ constexpr std::uint64_t kMostBlockBytes = 1 << 30;
 constexpr std::uint64_t kMostQueueDepth = 4096;
 constexpr std::uint64_t kMostThreads = 1024;
 
-[[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::kUsage, "not a profile: " + what); }
+[[noreturn]] void refuse_profile(const std::string& what) { throw Error(ErrorCode::kUsage, "not a profile: " + what); }
 
 // Parses one value. The library would keep the last of two equal members, skip a byte order mark, and end at a zero.
 json parse_strictly(std::string_view text) {
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) refuse("it is empty");
-  if (text.find('\0') != std::string_view::npos || text.starts_with("\xef\xbb\xbf")) refuse("it is not JSON text");
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) refuse_profile("it is empty");
+  if (text.find('\0') != std::string_view::npos || text.starts_with("\xef\xbb\xbf"))
+    refuse_profile("it is not JSON text");
   constexpr int kDepthMax = 8;
   std::vector<std::set<std::string>> names;
   const auto check = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > kDepthMax) refuse(fmt::format("it nests deeper than {}", kDepthMax));
+    if (depth > kDepthMax) refuse_profile(fmt::format("it nests deeper than {}", kDepthMax));
     if (event == json::parse_event_t::object_start) names.emplace_back();
     if (event == json::parse_event_t::object_end) names.pop_back();
     if (event == json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second) {
-      refuse(fmt::format("the member '{}' is there twice", value.get<std::string>()));
+      refuse_profile(fmt::format("the member '{}' is there twice", value.get<std::string>()));
     }
     return true;
   };
   try {
     return json::parse(text, check);
   } catch (const json::exception& error) {
-    refuse(json_problem(error));
+    refuse_profile(json_problem(error));
   }
 }
 
 void require_members(const json& object, const std::string& where, const std::set<std::string_view>& known) {
-  if (!object.is_object()) refuse(fmt::format("{} is not an object", where));
+  if (!object.is_object()) refuse_profile(fmt::format("{} is not an object", where));
   for (const auto& [name, value] : object.items()) {
-    if (!known.contains(name)) refuse(fmt::format("{} has an unknown member '{}'", where, name));
+    if (!known.contains(name)) refuse_profile(fmt::format("{} has an unknown member '{}'", where, name));
   }
 }
 
 std::string text_of(const json& value, const std::string& where) {
-  if (!value.is_string()) refuse(fmt::format("{} is not a string", where));
+  if (!value.is_string()) refuse_profile(fmt::format("{} is not a string", where));
   return value.get<std::string>();
 }
 
 std::uint64_t number_of(const json& value, const std::string& where, std::uint64_t least, std::uint64_t most) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least || value.get<std::uint64_t>() > most) {
-    refuse(fmt::format("{} is not a whole number from {} to {}", where, least, most));
+    refuse_profile(fmt::format("{} is not a whole number from {} to {}", where, least, most));
   }
   return value.get<std::uint64_t>();
 }
@@ -74,14 +75,14 @@ std::string path_name_of(const json& value, const std::string& where) {
   std::string name = text_of(value, where);
   const auto paths = io_paths();
   if (name != "auto" && std::ranges::find(paths, name, &IoPath::name) == paths.end()) {
-    refuse(fmt::format("{}: there is no I/O path '{}'", where, name));
+    refuse_profile(fmt::format("{}: there is no I/O path '{}'", where, name));
   }
   return name;
 }
 
 ProfileSettings settings_of(const json& object, const std::string& task) {
   require_members(object, task, {"io", "block_bytes", "queue_depth", "threads", "pages"});
-  if (object.empty()) refuse(fmt::format("{} sets nothing", task));
+  if (object.empty()) refuse_profile(fmt::format("{} sets nothing", task));
   const auto where = [&](const char* name) { return fmt::format("{} of {}", name, task); };
   const auto number = [&](const char* name, std::uint64_t least, std::uint64_t most) {
     return number_of(object[name], where(name), least, most);
@@ -95,7 +96,8 @@ ProfileSettings settings_of(const json& object, const std::string& task) {
   if (object.contains("threads")) settings.threads = static_cast<unsigned>(number("threads", 0, kMostThreads));
   if (object.contains("pages")) {
     const std::string pages = text_of(object["pages"], where("pages"));
-    if (pages != "huge" && pages != "small") refuse(fmt::format("{} is neither huge nor small", where("pages")));
+    if (pages != "huge" && pages != "small")
+      refuse_profile(fmt::format("{} is neither huge nor small", where("pages")));
     settings.pages = pages == "huge" ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall;
   }
   return settings;
@@ -122,12 +124,12 @@ ProfileSettings Profile::loading(const std::string& file_name) const {
 ProfileSettings Profile::saving() const { return save.value_or(ProfileSettings()); }
 
 Profile parse_profile(std::string_view text) {
-  if (text.size() > kProfileBytesMax) refuse(fmt::format("it has more than {} bytes", kProfileBytesMax));
+  if (text.size() > kProfileBytesMax) refuse_profile(fmt::format("it has more than {} bytes", kProfileBytesMax));
   const json document = parse_strictly(text);
   require_members(document, "the profile", {"schema_version", "kind", "note", "load-warm", "load-cold", "save"});
-  if (!document.contains("kind") || document["kind"] != "profile") refuse("its kind is not \"profile\"");
+  if (!document.contains("kind") || document["kind"] != "profile") refuse_profile("its kind is not \"profile\"");
   if (!document.contains("schema_version") || document["schema_version"] != kProfileSchema) {
-    refuse(fmt::format("its schema_version is not {}", kProfileSchema));
+    refuse_profile(fmt::format("its schema_version is not {}", kProfileSchema));
   }
   Profile profile;
   if (document.contains("note")) profile.note = text_of(document["note"], "note");
@@ -138,7 +140,7 @@ Profile parse_profile(std::string_view text) {
   task("load-cold", profile.load_cold);
   task("save", profile.save);
   if (!profile.load_warm && !profile.load_cold && !profile.save) {
-    refuse("it has none of load-warm, load-cold and save");
+    refuse_profile("it has none of load-warm, load-cold and save");
   }
   return profile;
 }

@@ -182,7 +182,7 @@ struct LargeRecord {
   SharedPages shared_pages;
 };
 
-class WriteJob {
+class WriteJob final : public RecordWriter {
  public:
   struct Piece : TensorPiece<LargeRecord> {
     Run run;
@@ -190,7 +190,8 @@ class WriteJob {
     std::uint64_t write_begin = 0, write_end = 0;  // file offsets, of a part of a large tensor
   };
 
-  WriteJob(File& file, File& data_file, const WritePlan& plan, const TensorSource& source, const WriteOptions& options)
+  WriteJob(File& file, File& data_file, const WritePlan& plan, const TensorSource& source, const WriteOptions& options,
+           std::size_t first, std::size_t end)
       : file_(file),
         data_file_(data_file),
         late_(file),
@@ -198,17 +199,36 @@ class WriteJob {
         plan_(plan),
         source_(source),
         options_(options),
-        lanes_(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(), options.sha256,
+        first_(first),
+        end_(end),
+        lanes_(first, end, PipelineOptions{.threads = options.threads}.thread_count(), options.sha256,
                {part_bytes_of(options, data_file), lane_part_bytes_of(options, data_file), open_streams_max(),
                 streams_of(options, data_file)},
-               critical_of(plan, options)) {}
+               critical_of(plan, options, first, end)) {}
 
-  std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }
+  void write_pages() override {
+    std::uint64_t work_bytes = 0;
+    for (std::size_t i = first_; i < end_; ++i) {
+      work_bytes += plan_.header_end(i) - plan_[i].header_offset + plan_.tensors()[i].data_length;
+    }
+    Pipeline(*this,
+             {.threads = options_.threads,
+              // Only messages of encryption need pieces that are larger than parts.
+              .piece_bytes =
+                  options_.encrypt ? options_.piece_bytes : run_bytes_max(options_.piece_bytes, options_.part_bytes),
+              .part_bytes = lanes_.lane_part_bytes(),
+              .queue_depth = options_.queue_depth,
+              .reads = false,
+              .pins_for = source_device(),
+              .holds_secrets = options_.encrypt.has_value()},
+             work_bytes, &data_file_)
+        .run();
+  }
 
   // The GPU that the source is on; nothing if it is in host memory.
   std::optional<int> source_device() const {
     if (!source_.is_on_device()) return std::nullopt;
-    for (std::size_t i = 0; i < plan_.tensors().size(); ++i) {
+    for (std::size_t i = first_; i < end_; ++i) {
       if (plan_.tensors()[i].data_length == 0) continue;
       const ConstBuffer memory = source_.open(i)->in_device_memory();
       if (memory.size > 0) return device_of(memory);
@@ -328,16 +348,16 @@ class WriteJob {
     return 2;
   }
 
-  // After the pipeline: writes what its transfers have left.
-  void finish() {
+  void write_rest() override {
     late_.flush();
     late_data_.flush();
   }
 
  private:
-  static std::vector<std::size_t> critical_of(const WritePlan& plan, const WriteOptions& options) {
+  static std::vector<std::size_t> critical_of(const WritePlan& plan, const WriteOptions& options, std::size_t first,
+                                              std::size_t end) {
     if (!options.sha256) return {};
-    return critical_tensors(0, plan.tensors().size(), PipelineOptions{.threads = options.threads}.thread_count(),
+    return critical_tensors(first, end, PipelineOptions{.threads = options.threads}.thread_count(),
                             options.piece_bytes + 1, [&](std::size_t i) { return plan.tensors()[i].data_length; });
   }
 
@@ -433,27 +453,23 @@ class WriteJob {
   const WritePlan& plan_;
   const TensorSource& source_;
   const WriteOptions& options_;
+  const std::size_t first_, end_;
   Lanes<LargeRecord> lanes_;
 };
 
 }  // namespace
 
+std::unique_ptr<RecordWriter> make_record_writer(File& file, File& data_file, const WritePlan& plan,
+                                                 const TensorSource& source, const WriteOptions& options,
+                                                 std::size_t first, std::size_t end) {
+  return std::make_unique<WriteJob>(file, data_file, plan, source, options, first, end);
+}
+
 void write_records(File& file, File& data_file, const WritePlan& plan, const TensorSource& source,
                    const WriteOptions& options) {
-  WriteJob job(file, data_file, plan, source, options);
-  Pipeline(
-      job,
-      {.threads = options.threads,
-       // Only messages of encryption need pieces that are larger than parts.
-       .piece_bytes = options.encrypt ? options.piece_bytes : run_bytes_max(options.piece_bytes, options.part_bytes),
-       .part_bytes = job.lane_part_bytes(),
-       .queue_depth = options.queue_depth,
-       .reads = false,
-       .pins_for = job.source_device(),
-       .holds_secrets = options.encrypt.has_value()},
-      plan.file_bytes(), &data_file)
-      .run();
-  job.finish();
+  WriteJob job(file, data_file, plan, source, options, 0, plan.tensors().size());
+  job.write_pages();
+  job.write_rest();
 }
 
 }  // namespace tzmark

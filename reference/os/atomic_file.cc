@@ -153,6 +153,15 @@ AtomicFile::State::State(std::shared_ptr<const Directory> opened, const std::str
   state.file->expect_sync();
 }
 
+void AtomicFile::State::link() {
+  if (linked) return;
+  const SignalsDeferred until_it_is_linked;
+  if (!directory->give_name(descriptor.get(), temporary->name())) {
+    throw_errno(ErrorCode::kWriteFailed, "cannot give the file a name");
+  }
+  linked = true;
+}
+
 AtomicFile::~AtomicFile() = default;
 
 File& AtomicFile::file() { return *state_->file; }
@@ -161,13 +170,7 @@ void AtomicFile::finish() {
   State& state = *state_;
   if (state.descriptor.get() < 0) return;
   const int fd = state.descriptor.get();
-  if (!state.linked) {
-    const SignalsDeferred until_it_is_linked;
-    if (!state.directory->give_name(fd, state.temporary->name())) {
-      throw_errno(ErrorCode::kWriteFailed, "cannot give the file a name");
-    }
-    state.linked = true;
-  }
+  state.link();
   // After the link: a process may not link a file that it has given away.
   give_attributes(*state.directory, state.name, state.like, *state.default_attributes, fd);
   state.file->sync();

@@ -18,6 +18,9 @@ struct AtomicFile::State {
   State(std::shared_ptr<const Directory> directory, const std::string& final_name, std::string_view io_path,
         Existing existing, std::vector<std::string> like = {});
 
+  // Gives the file its temporary name, if it has none yet.
+  void link();
+
   std::shared_ptr<const Directory> directory;
   std::string name;
   Existing existing = Existing::kReplace;
@@ -43,6 +46,12 @@ class AtomicFileIn final : public AtomicFile {
   AtomicFileIn(std::shared_ptr<const Directory> directory, const std::string& final_name, std::string_view io_path,
                Existing existing, std::vector<std::string> like = {})
       : AtomicFile(std::make_unique<State>(std::move(directory), final_name, io_path, existing, std::move(like))) {}
+
+  // Lets other processes of this user open the file while it is written. Returns its name in the directory.
+  const std::string& name_for_others() {
+    state_of(*this).link();
+    return state_of(*this).temporary->name();
+  }
 
   static auto& state(const AtomicFile& file) { return state_of(file); }
 };

@@ -1,11 +1,13 @@
-// Reading one file by a group of processes together: each gets the whole file, and storage is read once.
+// Reading and writing one file by a group of processes together.
 //
+// Reading: each rank gets the whole file, and storage is read once.
 // The ranks of the group open the same file, each for itself. The bytes of the tensors are then exchanged in chunks:
 // one rank reads a chunk from storage and broadcasts it to all. Files on storage that the ranks share are read once
 // instead of once per rank, and copies on local disks are read a part by each.
 //
 // Collective calls: every rank calls them, in the same order and with the same options; they are marked below. A rank
 // that fails takes part until the exchange ends, so that the others do not wait for it.
+// Writing: each rank writes some of the tensors into one file, which appears when all have written.
 // Thread-safety: a GroupFile is read by any number of threads; start and finish are for one thread. While an exchange
 // runs, only a thread of the GroupFile calls the Group. Ownership: the Group must outlive the GroupFile.
 // Errors: those of the file. One that a rank found reaches the others with "rank N: " before its text. TZE-ENV-005 if
@@ -26,6 +28,8 @@
 #include "tzmark/io.h"
 #include "tzmark/memory.h"
 #include "tzmark/reader.h"
+#include "tzmark/table.h"
+#include "tzmark/writer.h"
 
 namespace tzmark {
 
@@ -146,5 +150,30 @@ GroupReadCounts read_together(const std::string& file_name,
 LoadedTensors load_together(const std::string& file_name, Group& group, const GroupReadOptions& group_options = {},
                             ReadOptions options = {}, Verification verify = Verification::kAll,
                             HostMemory::Pages pages = HostMemory::Pages::kHuge, GroupReadCounts* counts = nullptr);
+
+// Consecutive tensors of a table.
+struct TensorRange {
+  std::size_t first = 0, end = 0;
+
+  friend bool operator==(const TensorRange&, const TensorRange&) = default;
+};
+
+// Divides the tensors among the ranks by their bytes. A tensor is not divided: a rank gets about an equal share, or
+// nothing where a tensor has more than that. REQUIRES: rank < size.
+TensorRange share_of(const TensorTable& tensors, unsigned rank, unsigned size);
+
+// Collective. Writes a file as write_file does, but each rank writes the tensors of its range: headers and data at the
+// places that the table and the options give, so that the file equals that of one process byte for byte. The table and
+// the options are equal on all ranks, and the ranges, in any order, divide the tensors. The source of a rank is only
+// asked for its own tensors.
+// file_name: one file, on a file system that all ranks share and that keeps what two machines write to neighbouring
+// bytes of a page, as local ones, NFS and Lustre do. All ranks run as one user.
+// The file appears under its name after every rank has written and synced its part. If a rank fails, no file appears,
+// an old one stays, and every rank throws: a rank on which something failed what it threw, and the others the error of
+// the lowest such rank. A rank that is killed leaves the old file and, if it was rank 0, a temporary one beside it.
+// Throws kUsage on all ranks for encryption and detached data, for tables or options that differ, and for ranges that
+// overlap or leave a tensor out.
+WriteResult write_together(const std::string& file_name, const TensorTable& tensors, const TensorRange& own,
+                           const TensorSource& source, Group& group, const WriteOptions& options);
 
 }  // namespace tzmark
