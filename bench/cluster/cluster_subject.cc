@@ -24,8 +24,10 @@ json to_json(const ClusterFiles& files) {
           {"directory", files.directory},
           {"model", files.model},
           {"with_shards", files.with_shards},
+          {"with_writes", files.with_writes},
           {"workload", files.workload},
-          {"shard_bytes", files.shard_bytes}};
+          {"shard_bytes", files.shard_bytes},
+          {"written_bytes", files.written_bytes}};
 }
 
 json to_json(const RankWorker::Order& order) {
@@ -39,8 +41,10 @@ RankRun carry_out(RankWorker& own, const json& order) {
     return own.set_up({.directory = order.at("directory"),
                        .model = order.at("model"),
                        .with_shards = order.at("with_shards"),
+                       .with_writes = order.at("with_writes"),
                        .workload = order.at("workload"),
-                       .shard_bytes = order.at("shard_bytes")});
+                       .shard_bytes = order.at("shard_bytes"),
+                       .written_bytes = order.at("written_bytes")});
   }
   return own.run({.pattern = *pattern_from_name(order.at("pattern").get<std::string>()),
                   .shift = order.at("shift"),
@@ -51,18 +55,34 @@ json rank_json(const RankRun& run, std::size_t rank) {
   return {{"rank", rank},
           {"host", run.host},
           {"role", run.role},
-          {"open_ns", run.open_ns},
+          {"open_ns", or_null(run.open_ns)},
+          {"stall_ns", or_null(run.stall_ns)},
           {"elapsed_ns", run.elapsed_ns},
           {"bytes", run.bytes},
           {"resident_share", or_null(run.resident_share)},
-          {"device_read_bytes", or_null(run.device_read_bytes)}};
+          {"device_read_bytes", or_null(run.device_read_bytes)},
+          {"device_written_bytes", or_null(run.device_written_bytes)}};
+}
+
+// Adds what a host tells to what others have told.
+void add(const std::optional<std::uint64_t>& of_host, std::optional<std::uint64_t>& of_all) {
+  if (of_host) of_all = of_all.value_or(0) + *of_host;
 }
 
 // Of one sample, over the ranks.
 struct Spread {
-  double first_s = 0, last_s = 0, median_s = 0, open_s = 0;
+  double first_s = 0, last_s = 0, median_s = 0;
+  std::optional<double> open_s = {}, stall_s = {};  // of the last rank; nothing where there is no such time
   double jain = 1;
 };
+
+std::optional<double> last_of(const json& ranks, const char* time_ns) {
+  std::optional<double> last;
+  for (const json& rank : ranks) {
+    if (!rank.at(time_ns).is_null()) last = std::max(last.value_or(0), rank.at(time_ns).get<double>() / 1e9);
+  }
+  return last;
+}
 
 Spread spread_of(const json& ranks) {
   std::vector<double> seconds;
@@ -71,8 +91,9 @@ Spread spread_of(const json& ranks) {
   for (const json& rank : ranks) {
     seconds.push_back(rank.at("elapsed_ns").get<double>() / 1e9);
     rates.push_back(rank.at("bytes").get<double>() / seconds.back());
-    spread.open_s = std::max(spread.open_s, rank.at("open_ns").get<double>() / 1e9);
   }
+  spread.open_s = last_of(ranks, "open_ns");
+  spread.stall_s = last_of(ranks, "stall_ns");
   spread.first_s = std::ranges::min(seconds);
   spread.last_s = std::ranges::max(seconds);
   spread.jain = jain_index(rates);
@@ -85,6 +106,11 @@ json interval_over(const std::vector<Spread>& spreads, const Of& of) {
   std::vector<double> values;
   for (const Spread& spread : spreads) values.push_back(of(spread));
   return to_json(median_interval(std::move(values)));
+}
+
+json interval_if_told(const std::vector<Spread>& spreads, std::optional<double> Spread::*time_s) {
+  if (!(spreads.front().*time_s)) return nullptr;
+  return interval_over(spreads, [&](const Spread& s) { return (s.*time_s).value_or(0); });
 }
 
 json by_rank(const std::vector<Sample>& samples) {
@@ -105,7 +131,8 @@ json by_rank(const std::vector<Sample>& samples) {
 // Null where it cannot be told.
 json slow_ranks(Pattern pattern, const std::vector<Sample>& samples) {
   const std::size_t ranks = samples.front().ranks.size();
-  if (is_exchange(pattern) || ranks < kStragglerWorkersMin || samples.size() < straggler_laps_min(ranks)) {
+  if (is_exchange(pattern) || is_write(pattern) || ranks < kStragglerWorkersMin ||
+      samples.size() < straggler_laps_min(ranks)) {
     return nullptr;
   }
   // Where parts differ, a rank must have had all of them.
@@ -169,8 +196,13 @@ ClusterSubject::ClusterSubject(ClusterLead& lead, Pattern pattern, const std::st
   RunDescription& d = description_;
   d.subject = "cluster";
   d.detail = fmt::format("{} n{}", name_of(pattern), lead.ranks().size());
-  d.operation = FileOperation::kRead;
-  d.cache = cache;
+  d.operation = is_write(pattern) ? FileOperation::kWrite : FileOperation::kRead;
+  d.cache = is_write(pattern) ? Cache::kNone : cache;
+  if (is_write(pattern)) {
+    if (pattern == Pattern::kSegments) d.layout = "v5-segments";
+    d.verification = pattern == Pattern::kSegments ? "both" : "sha256";
+    d.notes.push_back("the time of a write is until it is durable and has its name");
+  }
   d.target = Target::kHugePages;
   d.pages = Pages::kHuge;
   d.workload = d.workload_label = model;
@@ -191,7 +223,7 @@ void ClusterSubject::verify() {
 
 Sample ClusterSubject::run() {
   // Shares that all ranks wait for are the same in any order, and MPI gathers them in its own.
-  const unsigned shift = pattern_ == Pattern::kGather ? 0 : runs_++;
+  const unsigned shift = pattern_ == Pattern::kGather || is_write(pattern_) ? 0 : runs_++;
   const std::vector<RankRun> runs = lead_.run({.pattern = pattern_, .shift = shift});
   Sample sample;
   sample.ranks = json::array();
@@ -204,9 +236,8 @@ Sample ClusterSubject::run() {
       const double before = sample.resident_share.value_or(*run.resident_share);
       sample.resident_share = worse_share(description_.cache, before, *run.resident_share);
     }
-    if (run.device_read_bytes) {
-      sample.device_read_bytes = sample.device_read_bytes.value_or(0) + *run.device_read_bytes;
-    }
+    add(run.device_read_bytes, sample.device_read_bytes);
+    add(run.device_written_bytes, sample.device_written_bytes);
     sample.ranks.push_back(rank_json(run, rank));
   }
   return sample;
@@ -217,6 +248,8 @@ std::uint64_t ClusterSubject::unique_bytes() const {
     case Pattern::kSliced:
       return lead_.own().tensor_bytes();
     case Pattern::kSharded:
+    case Pattern::kSegments:
+    case Pattern::kCheckpoint:
       return description_.bytes;
     case Pattern::kSame:
     case Pattern::kRotated:
@@ -235,8 +268,9 @@ void ClusterSubject::add_figures(const std::vector<Sample>& samples) {
   for (const Sample& sample : samples) {
     spreads.push_back(spread_of(sample.ranks));
     for (const json& rank : sample.ranks) hosts.insert(rank.at("host").get<std::string>());
-    if (sample.device_read_bytes && unique_bytes() > 0) {
-      amplification.push_back(static_cast<double>(*sample.device_read_bytes) / static_cast<double>(unique_bytes()));
+    const auto moved = is_write(pattern_) ? sample.device_written_bytes : sample.device_read_bytes;
+    if (moved && unique_bytes() > 0) {
+      amplification.push_back(static_cast<double>(*moved) / static_cast<double>(unique_bytes()));
     }
   }
   description_.cluster = {
@@ -246,7 +280,8 @@ void ClusterSubject::add_figures(const std::vector<Sample>& samples) {
       {"unique_bytes", unique_bytes()},
       {"last_s", interval_over(spreads, [](const Spread& s) { return s.last_s; })},
       {"first_s", interval_over(spreads, [](const Spread& s) { return s.first_s; })},
-      {"open_s", interval_over(spreads, [](const Spread& s) { return s.open_s; })},
+      {"open_s", interval_if_told(spreads, &Spread::open_s)},
+      {"stall_s", interval_if_told(spreads, &Spread::stall_s)},
       {"spread", interval_over(spreads, [](const Spread& s) { return (s.last_s - s.median_s) / s.median_s; })},
       {"jain", interval_over(spreads, [](const Spread& s) { return s.jain; })},
       {"storage_bytes_per_byte", amplification.empty() ? json() : to_json(median_interval(std::move(amplification)))},

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "testing/files/test_directory.h"
 #include "testing/thread_ranks.h"
 #include "tzmark/error.h"
 
@@ -29,11 +31,23 @@ void run_program(unsigned size, const std::function<void(ClusterLead&, const std
   });
 }
 
+std::size_t files_below(const std::string& directory) {
+  const std::filesystem::recursive_directory_iterator entries(directory);
+  return static_cast<std::size_t>(
+      std::count_if(begin(entries), end(entries), [](const auto& entry) { return entry.is_regular_file(); }));
+}
+
 ClusterFiles files_in(const std::string& directory) {
   const TensorContent content(make_workload("gpt2", kModelBytes));
   const std::string model = directory + "/model.tensors";
   write_file(model, content.table(), content.source(), write_options({}));
-  return {.directory = {}, .model = model, .with_shards = false};
+  return {.directory = directory,
+          .model = model,
+          .with_shards = false,
+          .with_writes = true,
+          .workload = "gpt2",
+          .shard_bytes = 0,
+          .written_bytes = kModelBytes};
 }
 
 TEST(ClusterSubject, EveryPatternGivesEachRankItsBytes) {
@@ -46,7 +60,9 @@ TEST(ClusterSubject, EveryPatternGivesEachRankItsBytes) {
         if (pattern == Pattern::kSharded) continue;
         ClusterSubject subject(lead, pattern, "model", Cache::kWarm);
         EXPECT_NO_THROW(subject.verify()) << name_of(pattern);
-        if (pattern != Pattern::kSliced) {
+        if (is_write(pattern)) {
+          EXPECT_EQ(subject.description().bytes, make_workload("gpt2", kModelBytes).data_bytes());
+        } else if (pattern != Pattern::kSliced) {
           EXPECT_EQ(subject.description().bytes, size * bytes);
         } else {
           EXPECT_GE(subject.description().bytes, lead.own().tensor_bytes());
@@ -55,9 +71,12 @@ TEST(ClusterSubject, EveryPatternGivesEachRankItsBytes) {
         const std::vector<Sample> samples = {subject.run(), subject.run(), subject.run()};
         for (unsigned rank = 0; rank < size; ++rank) {
           // The roles go round.
-          EXPECT_EQ(samples[1].ranks[rank]["role"], pattern == Pattern::kGather ? rank : (rank + 1) % size);
+          const bool stays = pattern == Pattern::kGather || is_write(pattern);
+          EXPECT_EQ(samples[1].ranks[rank]["role"], stays ? rank : (rank + 1) % size);
           EXPECT_LE(samples[0].ranks[rank]["elapsed_ns"], samples[0].elapsed_ns);
-          EXPECT_EQ(samples[0].ranks[rank]["resident_share"].is_null(), rank % 2 != 0);
+          EXPECT_EQ(samples[0].ranks[rank]["resident_share"].is_null(), rank % 2 != 0 || is_write(pattern));
+          EXPECT_EQ(samples[0].ranks[rank]["open_ns"].is_null(), is_write(pattern));
+          EXPECT_EQ(samples[0].ranks[rank]["stall_ns"].is_null(), pattern != Pattern::kCheckpoint);
         }
         subject.add_figures(samples);
         const nlohmann::json& figures = subject.description().cluster;
@@ -65,6 +84,12 @@ TEST(ClusterSubject, EveryPatternGivesEachRankItsBytes) {
         EXPECT_EQ(figures["hosts"], (size + 1) / 2);
         EXPECT_TRUE(figures["slow"].is_null()) << "told by three laps";
         EXPECT_LE(figures["first_s"]["median"], figures["last_s"]["median"]);
+        EXPECT_EQ(figures["open_s"].is_null(), is_write(pattern));
+        EXPECT_EQ(figures["stall_s"].is_null(), pattern != Pattern::kCheckpoint);
+        // What was written is removed after each run.
+        if (is_write(pattern)) {
+          EXPECT_EQ(files_below(directory), 1U) << name_of(pattern);
+        }
       }
     });
   }
@@ -76,7 +101,7 @@ TEST(ClusterSubject, AFileThatOneRankLacksIsOneErrorAndTheRanksGoOn) {
     lead.set_up(files);
     std::filesystem::rename(files.model, files.model + ".away");
     for (const Pattern pattern : all_patterns()) {
-      if (pattern == Pattern::kSharded) continue;
+      if (pattern == Pattern::kSharded || is_write(pattern)) continue;
       ClusterSubject subject(lead, pattern, "model", Cache::kWarm);
       try {
         static_cast<void>(subject.run());
@@ -97,9 +122,38 @@ TEST(ClusterSubject, AFileThatGetsShorterIsAnErrorOfEveryPattern) {
     lead.set_up(files);
     std::filesystem::resize_file(files.model, std::filesystem::file_size(files.model) / 2);
     for (const Pattern pattern : all_patterns()) {
-      if (pattern == Pattern::kSharded) continue;
+      if (pattern == Pattern::kSharded || is_write(pattern)) continue;
       ClusterSubject subject(lead, pattern, "model", Cache::kWarm);
       EXPECT_THROW(static_cast<void>(subject.run()), Error) << name_of(pattern);
+    }
+  });
+}
+
+TEST(ClusterSubject, WhatCannotBeWrittenIsOneErrorOfTheRanksAndTheyGoOn) {
+  run_program(3, [](ClusterLead& lead, const std::string& directory) {
+    lead.set_up(files_in(directory));
+    for (const Pattern pattern : {Pattern::kSegments, Pattern::kCheckpoint}) {
+      ClusterSubject subject(lead, pattern, "model", Cache::kNone);
+      {
+        // Less than the share of a rank.
+        const test::FileSizeLimit limit(kModelBytes / 16);
+        EXPECT_THROW(static_cast<void>(subject.run()), Error) << name_of(pattern);
+      }
+      EXPECT_EQ(files_below(directory), 1U) << name_of(pattern);
+      EXPECT_NO_THROW(subject.verify()) << name_of(pattern);
+    }
+  });
+}
+
+TEST(ClusterSubject, MoreRanksThanTensorsIsAnError) {
+  run_program(9, [](ClusterLead& lead, const std::string& directory) {
+    ClusterFiles files = files_in(directory);
+    files.workload = "one-huge";
+    try {
+      lead.set_up(files);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUsage) << error.what();
     }
   });
 }
@@ -110,11 +164,13 @@ TEST(RankRun, TextsLeadBack) {
                     .role = 3,
                     .began_ns = 9,
                     .open_ns = 1,
+                    .stall_ns = 5,
                     .elapsed_ns = 2,
                     .cpu_ns = 3,
                     .bytes = 4,
                     .resident_share = 0.5,
                     .device_read_bytes = 6,
+                    .device_written_bytes = 7,
                     .error_code = ErrorCode::kReadFailed,
                     .error_text = "text"};
   EXPECT_EQ(to_text(rank_run_from(to_text(run))), to_text(run));

@@ -40,7 +40,13 @@ struct ClusterRun {
     return {.io = io, .block_bytes = block_bytes, .queue_depth = queue_depth, .threads = threads};
   }
   bool wants(Pattern pattern) const { return std::ranges::find(patterns, name_of(pattern)) != patterns.end(); }
+  bool writes() const {
+    return std::ranges::any_of(all_patterns(), [&](Pattern pattern) { return is_write(pattern) && wants(pattern); });
+  }
 };
+
+// Whether it cannot do with a file that is there.
+bool makes_files(Pattern pattern) { return pattern == Pattern::kSharded || is_write(pattern); }
 
 Cache cache_of(const ClusterRun& given) {
   if (is_url(given.file_name)) return Cache::kServer;
@@ -52,8 +58,11 @@ void check(const ClusterRun& given, unsigned ranks) {
   if (given.directory.empty() == given.file_name.empty()) {
     throw Error(ErrorCode::kUsage, "give --dir, for files that are made and removed, or --file, for one that is there");
   }
-  if (!given.file_name.empty() && given.wants(Pattern::kSharded)) {
-    throw Error(ErrorCode::kUsage, "the pattern sharded reads files that it has made: give --dir instead of --file");
+  for (const Pattern pattern : all_patterns()) {
+    if (given.file_name.empty() || !given.wants(pattern) || !makes_files(pattern)) continue;
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format("the pattern {} is about files that it makes: give --dir instead of --file", name_of(pattern)));
   }
   if (given.cache == "warm" && path_traits(given.io).bypasses_cache) {
     throw Error(ErrorCode::kUsage, fmt::format("the path {} bypasses the page cache: it reads nothing warm", given.io));
@@ -86,8 +95,10 @@ class MadeFiles {
     files_ = {.directory = place_->directory(),
               .model = place_->file(content, {}, Cache::kCold),
               .with_shards = given.wants(Pattern::kSharded),
+              .with_writes = given.writes(),
               .workload = given.workload,
-              .shard_bytes = std::max<std::uint64_t>(1 << 20, given.scale_bytes / lead.ranks().size())};
+              .shard_bytes = std::max<std::uint64_t>(1 << 20, given.scale_bytes / lead.ranks().size()),
+              .written_bytes = given.scale_bytes};
   }
 
   const ClusterFiles& files() const { return files_; }
@@ -112,15 +123,22 @@ void print_figures(const Measured& measured, std::size_t laps_min) {
   const nlohmann::json& figures = measured.description().cluster;
   if (figures.is_null()) return;
   const nlohmann::json& storage = figures.at("storage_bytes_per_byte");
-  say("{}: last rank after {} s, first after {} s, open after {} s; spread {:.2f}, Jain {:.3f}; {}\n",
-      measured.description().detail, interval_text(figures.at("last_s")), interval_text(figures.at("first_s")),
-      interval_text(figures.at("open_s")), figures.at("spread").at("median").get<double>(),
+  const auto time_text = [&](const char* what, const char* figure) {
+    if (figures.at(figure).is_null()) return std::string();
+    return fmt::format(", {} after {} s", what, interval_text(figures.at(figure)));
+  };
+  const bool writes = measured.description().operation == FileOperation::kWrite;
+  say("{}: last rank after {} s{}{}{}; spread {:.2f}, Jain {:.3f}; {}\n", measured.description().detail,
+      interval_text(figures.at("last_s")), time_text("first", "first_s"), time_text("open", "open_s"),
+      time_text("training goes on", "stall_s"), figures.at("spread").at("median").get<double>(),
       figures.at("jain").at("median").get<double>(),
       storage.is_null() ? "no disk here to count the bytes of"
-                        : fmt::format("disks read {:.2f} times the bytes", storage.at("median").get<double>()));
+                        : fmt::format("disks {} {:.2f} times the bytes", writes ? "wrote" : "read",
+                                      storage.at("median").get<double>()));
   const nlohmann::json& slow = figures.at("slow");
   if (slow.is_null()) {
-    if (!is_exchange(*pattern_from_name(figures.at("pattern").get<std::string>()))) {
+    const Pattern pattern = *pattern_from_name(figures.at("pattern").get<std::string>());
+    if (!is_exchange(pattern) && !is_write(pattern)) {
       say("  whether a rank is slow needs {} rounds and {} ranks\n", laps_min, kStragglerWorkersMin);
     }
     return;
@@ -179,7 +197,9 @@ void lead_all(const ClusterRun& given, const std::vector<std::string>& command, 
     if (!given.result.json_file.empty()) refuse_to_replace(given.result.json_file, {given.file_name});
     constexpr std::uint64_t kScaleBytes = 256 << 20;
     // Each rank of the host has the model, and rank 0 makes it.
-    const unsigned copies = ranks.host().ranks + 1;
+    unsigned copies = ranks.host().ranks + 1;
+    // What they write, and the snapshot of a checkpoint.
+    if (given.writes()) copies += 2;
     const DataSize size =
         data_size(given.scale_bytes, kScaleBytes, {.needed = copies, .comfortable = copies + 2}, cgroup_limits());
     BenchOutput output(given.result, command, measured_directory(given), size);
@@ -192,7 +212,7 @@ void lead_all(const ClusterRun& given, const std::vector<std::string>& command, 
 }
 
 std::string summaries() {
-  std::string text = "What the ranks read, comma-separated (default: all that the files allow):";
+  std::string text = "What the ranks read or write, comma-separated (default: all that the files allow):";
   for (const Pattern pattern : all_patterns()) text += fmt::format("\n{}: {}", name_of(pattern), summary_of(pattern));
   return text;
 }
@@ -204,7 +224,7 @@ void add_cluster(CLI::App& bench, const std::vector<std::string>& command, Ranks
   auto given = std::make_shared<ClusterRun>();
   CLI::App& app = *bench.add_subcommand(
       "cluster",
-      "Measure with the ranks of an MPI program how fast a model reaches all of them: mpirun -n N tzmark "
+      "Measure with the ranks of an MPI program how fast a model reaches, or leaves, all of them: mpirun -n N tzmark "
       "bench cluster");
   add_directory(app, given->directory);
   app.add_option("--file", given->file_name, "A .tensors file that is there, or a URL, instead of --dir");
@@ -234,7 +254,7 @@ void add_cluster(CLI::App& bench, const std::vector<std::string>& command, Ranks
   app.callback([given, &command, &ranks, begin] {
     if (given->patterns.empty()) {
       for (const Pattern pattern : all_patterns()) {
-        if (pattern == Pattern::kSharded && !given->file_name.empty()) continue;
+        if (makes_files(pattern) && !given->file_name.empty()) continue;
         if ((is_exchange(pattern) || pattern == Pattern::kSharded) && ranks.size() == 1) continue;
         given->patterns.emplace_back(name_of(pattern));
       }

@@ -19,6 +19,8 @@ constexpr std::array kPatterns = {
     NamedPattern{Pattern::kGather, "gather", "each rank reads an equal share of the file and sends it to all"},
     NamedPattern{Pattern::kSliced, "sliced", "each rank reads its slice of every tensor"},
     NamedPattern{Pattern::kSharded, "sharded", "each rank reads a file of its own, which another one has written"},
+    NamedPattern{Pattern::kSegments, "segments", "all ranks write one file, each its tensors"},
+    NamedPattern{Pattern::kCheckpoint, "checkpoint", "each rank writes its shard of a checkpoint, which is committed"},
 };
 
 const NamedPattern& row_of(Pattern pattern) {
@@ -51,6 +53,8 @@ std::optional<Pattern> pattern_from_name(std::string_view name) {
   const auto* const row = std::ranges::find(kPatterns, name, &NamedPattern::name);
   return row == kPatterns.end() ? std::nullopt : std::optional(row->pattern);
 }
+
+bool is_write(Pattern pattern) { return pattern == Pattern::kSegments || pattern == Pattern::kCheckpoint; }
 
 bool is_exchange(Pattern pattern) { return pattern == Pattern::kBroadcast || pattern == Pattern::kGather; }
 

@@ -1,4 +1,4 @@
-// What the ranks read: patterns, and the parts of files that they give a rank.
+// What the ranks read or write: patterns, and the parts of files that they give a rank.
 //
 // A role is a place in the pattern, 0 to ranks - 1. Which rank has which role changes from run to run, so that a host
 // that is slow is told from a part that is. Thread-safe; functions throw only std::bad_alloc and kUsage.
@@ -19,12 +19,15 @@ enum class Pattern : std::uint8_t {
   kGather,     // each reads an equal share and sends it to all
   kSliced,     // each reads its slice of every tensor, as tensor parallelism does
   kSharded,    // each reads a file of its own, which another rank has written
+  kSegments,   // all write one file, each its tensors
+  kCheckpoint  // each writes its shard of a checkpoint, which then gets its name
 };
 
 std::span<const Pattern> all_patterns();
 std::string_view name_of(Pattern pattern);
 std::string_view summary_of(Pattern pattern);
 std::optional<Pattern> pattern_from_name(std::string_view name);
+bool is_write(Pattern pattern);
 // Whether ranks send each other what they read. Then each waits for the slowest.
 bool is_exchange(Pattern pattern);
 

@@ -31,12 +31,14 @@ std::string to_text(const RankRun& run) {
                          {"clock", run.clock},
                          {"began_ns", run.began_ns},
                          {"role", run.role},
-                         {"open_ns", run.open_ns},
+                         {"open_ns", or_null(run.open_ns)},
+                         {"stall_ns", or_null(run.stall_ns)},
                          {"elapsed_ns", run.elapsed_ns},
                          {"cpu_ns", run.cpu_ns},
                          {"bytes", run.bytes},
                          {"resident_share", or_null(run.resident_share)},
                          {"device_read_bytes", or_null(run.device_read_bytes)},
+                         {"device_written_bytes", or_null(run.device_written_bytes)},
                          {"error_code", run.error_code ? json(static_cast<int>(*run.error_code)) : json()},
                          {"error_text", run.error_text}};
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -49,12 +51,14 @@ RankRun rank_run_from(const std::string& text) try {
   run.clock = document.at("clock");
   run.began_ns = document.at("began_ns");
   run.role = document.at("role");
-  run.open_ns = document.at("open_ns");
+  run.open_ns = optional_of<std::uint64_t>(document.at("open_ns"));
+  run.stall_ns = optional_of<std::uint64_t>(document.at("stall_ns"));
   run.elapsed_ns = document.at("elapsed_ns");
   run.cpu_ns = document.at("cpu_ns");
   run.bytes = document.at("bytes");
   run.resident_share = optional_of<double>(document.at("resident_share"));
   run.device_read_bytes = optional_of<std::uint64_t>(document.at("device_read_bytes"));
+  run.device_written_bytes = optional_of<std::uint64_t>(document.at("device_written_bytes"));
   if (const auto code = optional_of<int>(document.at("error_code"))) run.error_code = static_cast<ErrorCode>(*code);
   run.error_text = document.at("error_text");
   return run;
@@ -71,7 +75,8 @@ void begin_together(std::vector<RankRun>& runs) {
   for (RankRun& run : runs) {
     const std::uint64_t late_ns = run.began_ns - first[run.clock];
     run.began_ns -= late_ns;
-    run.open_ns += late_ns;
+    if (run.open_ns) *run.open_ns += late_ns;
+    if (run.stall_ns) *run.stall_ns += late_ns;
     run.elapsed_ns += late_ns;
   }
 }

@@ -15,15 +15,18 @@ struct RankRun {
   std::string host = {};
   std::string clock = {};  // of the host: equal for ranks with the same one
   unsigned role = 0;
-  std::uint64_t began_ns = 0;    // when it left the barrier, by that clock
-  std::uint64_t open_ns = 0;     // until the file was open, and all ranks had it open where they exchange
-  std::uint64_t elapsed_ns = 0;  // until all bytes of the rank were in its memory, opening included
+  std::uint64_t began_ns = 0;  // when it left the barrier, by that clock
+  // Of reads: until the file was open, and all ranks had it open where they exchange.
+  std::optional<std::uint64_t> open_ns = std::nullopt;
+  // Of checkpoints: until training could go on.
+  std::optional<std::uint64_t> stall_ns = std::nullopt;
+  std::uint64_t elapsed_ns = 0;  // until all bytes of the rank were in its memory, or all were durable and had a name
   std::uint64_t cpu_ns = 0;
-  std::uint64_t bytes = 0;  // that its memory then had
+  std::uint64_t bytes = 0;  // that it then had, or had written
   // Told by the first rank of each host: the share of the files in its page cache before the run, and what its disks
   // moved from the barrier before until the barrier after it.
   std::optional<double> resident_share = std::nullopt;
-  std::optional<std::uint64_t> device_read_bytes = std::nullopt;
+  std::optional<std::uint64_t> device_read_bytes = std::nullopt, device_written_bytes = std::nullopt;
   // Set if it failed.
   std::optional<ErrorCode> error_code = std::nullopt;
   std::string error_text = {};

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "harness/disks.h"
@@ -116,6 +117,7 @@ RankRun RankWorker::set_up(const ClusterFiles& files) {
   RankRun run{.host = ranks_.host().name};
   files_ = files;
   guarded(run, [&] {
+    if (files_.with_writes) writes_.emplace(ranks_, moving_, make_workload(files_.workload, files_.written_bytes));
     const auto file = open_file(files_.model, OpenMode::kRead, moving_.io);
     io_path_ = file->io_path();
     model_bytes_ = file->size();
@@ -131,6 +133,9 @@ RankRun RankWorker::set_up(const ClusterFiles& files) {
     const TensorContent content(make_workload(files_.workload, files_.shard_bytes));
     write_file(files_.shard(ranks_.rank()), content.table(), content.source(), write_options({}));
   });
+  if (files_.with_writes && ranks_.agree(!run.error_code)) {
+    guarded(run, [&] { writes_->make_place(files_.directory); });
+  }
   return run;
 }
 
@@ -151,6 +156,9 @@ RankWorker::Plan RankWorker::plan(const Order& order, unsigned role) const {
     }
     case Pattern::kRotated:
       return {files_.model, whole_file(model_bytes_, moving_.block_bytes, role, roles)};
+    case Pattern::kSegments:
+    case Pattern::kCheckpoint:
+      return {files_.model, {.parts = {}, .bytes = writes_->bytes()}};
     case Pattern::kSame:
     case Pattern::kBroadcast:
     case Pattern::kGather:
@@ -224,6 +232,20 @@ void RankWorker::move(const Plan& plan, const Order& order, RankRun& run) {
   if (order.is_check) guarded(run, [&] { require_same(plan.file_name, plan.parts, memory.bytes()); });
 }
 
+void RankWorker::write(const Order& order, RankRun& run) {
+  writes_->renew();
+  ranks_.barrier();
+  const auto begin = Clock::now();
+  run.began_ns = static_cast<std::uint64_t>(begin.time_since_epoch() / std::chrono::nanoseconds(1));
+  const std::uint64_t cpu_ns = cpu_now_ns();
+  guarded(run, [&] { writes_->write(order.pattern, run); });
+  run.elapsed_ns = since_ns(begin);
+  run.cpu_ns = cpu_now_ns() - cpu_ns;
+  run.bytes = writes_->bytes();
+  if (order.is_check) guarded(run, [&] { writes_->check(order.pattern); });
+  ranks_.barrier();
+}
+
 unsigned RankWorker::role_of(const Order& order) const {
   const unsigned ranks = ranks_.size();
   // No rank reads the shard that it wrote.
@@ -235,7 +257,7 @@ RankRun RankWorker::run(const Order& order) {
   RankRun run{.host = ranks_.host().name, .clock = clock_, .role = role_of(order)};
   Plan planned;
   guarded(run, [&] {
-    make_caches_so(run);
+    if (!is_write(order.pattern)) make_caches_so(run);
     planned = plan(order, run.role);
     touch_free_memory(planned.parts.bytes);
   });
@@ -248,11 +270,19 @@ RankRun RankWorker::run(const Order& order) {
     before = device_counters(directory);
   });
   if (!ranks_.agree(!run.error_code)) return run;
-  move(planned, order, run);
+  is_write(order.pattern) ? write(order, run) : move(planned, order, run);
   guarded(run, [&] {
     const auto after = before ? device_counters(directory) : std::nullopt;
-    if (after) run.device_read_bytes = after->read_bytes - before->read_bytes;
+    if (!after) return;
+    const DeviceCounters moved = *after - *before;
+    run.device_read_bytes = moved.read_bytes;
+    run.device_written_bytes = moved.written_bytes;
   });
+  if (!is_write(order.pattern)) return run;
+  // Also what a write that failed has left.
+  RankRun removal;
+  guarded(removal, [&] { writes_->clear(); });
+  if (!run.error_code) std::tie(run.error_code, run.error_text) = std::tie(removal.error_code, removal.error_text);
   return run;
 }
 

@@ -1,4 +1,4 @@
-// The part of one rank in a measurement: files, caches, transfers and their clock.
+// The part of one rank in a measurement: files, caches, transfers or writes, and their clock.
 //
 // All calls but the constructor are collective. What fails on a rank is in the RankRun that it returns, and no rank
 // waits for another one that has failed. For one thread at a time.
@@ -7,24 +7,26 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cluster/pattern.h"
 #include "cluster/rank_run.h"
+#include "cluster/rank_writes.h"
 #include "cluster/ranks.h"
 #include "harness/removed_directory.h"
 #include "subjects/ours.h"
 
 namespace tzmark::bench {
 
-// What is read. The same on all ranks.
+// What is read and written. The same on all ranks.
 struct ClusterFiles {
   std::string directory = {};  // of the files below; empty if none is made
   std::string model = {};      // what all ranks read; in the directory or elsewhere
-  bool with_shards = false;
-  std::string workload = {};  // of the shards, which have shard_bytes each
-  std::uint64_t shard_bytes = 0;
+  bool with_shards = false, with_writes = false;
+  std::string workload = {};  // of the shards, which have shard_bytes each, and of what is written
+  std::uint64_t shard_bytes = 0, written_bytes = 0;
 
   std::string shard(unsigned rank) const;
 };
@@ -36,7 +38,7 @@ class RankWorker {
 
   // Learns of the directory that rank 0 has made, to remove it if a signal ends this rank: rank 0 may be dead then.
   RankRun adopt(const std::string& directory);
-  // Learns of the files, and writes the shard of this rank.
+  // Learns of the files, writes the shard of this rank, and makes what it will write.
   RankRun set_up(const ClusterFiles& files);
 
   struct Order {
@@ -52,6 +54,7 @@ class RankWorker {
   std::uint64_t model_bytes() const { return model_bytes_; }
   std::uint64_t tensor_bytes() const;  // of the model
   std::size_t tensors() const { return tensors_.size(); }
+  std::uint64_t written_bytes() const { return writes_ ? writes_->bytes() : 0; }  // by this rank
 
  private:
   struct Plan;
@@ -60,6 +63,7 @@ class RankWorker {
   Plan plan(const Order& order, unsigned role) const;
   void make_caches_so(RankRun& run) const;
   void move(const Plan& plan, const Order& order, RankRun& run);
+  void write(const Order& order, RankRun& run);
 
   Ranks& ranks_;
   IoSettings moving_;
@@ -67,6 +71,7 @@ class RankWorker {
   const std::string clock_;
   ClusterFiles files_;
   std::unique_ptr<RemovedDirectory> removed_;
+  std::optional<RankWrites> writes_;
   std::uint64_t model_bytes_ = 0;
   std::vector<StoredTensor> tensors_;
   std::string io_path_;

@@ -21,11 +21,19 @@ constexpr std::size_t kVersionedBytes = 4096;
 
 }  // namespace
 
-TensorContent::TensorContent(Workload workload, std::uint64_t memory_bytes_max) : workload_(std::move(workload)) {
+TensorTable table_of(const Workload& workload) {
+  TensorTable table;
+  for (const TensorShape& tensor : workload.tensors) {
+    table.add({tensor.name}, Kind::kStateDict, dtype_from_name(tensor.dtype), tensor.shape);
+  }
+  return table;
+}
+
+TensorContent::TensorContent(Workload workload, std::uint64_t memory_bytes_max)
+    : workload_(std::move(workload)), table_(table_of(workload_)) {
   std::uint64_t end = 0;
   offsets_.reserve(workload_.tensors.size() + 1);
   for (const TensorShape& tensor : workload_.tensors) {
-    table_.add({tensor.name}, Kind::kStateDict, dtype_from_name(tensor.dtype), tensor.shape);
     offsets_.push_back(end);
     end += tensor.data_bytes();
   }

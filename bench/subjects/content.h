@@ -16,6 +16,9 @@
 
 namespace tzmark::bench {
 
+// The tensors of a workload, in its order.
+TensorTable table_of(const Workload& workload);
+
 // The tensors in memory, filled with random bytes that no other object and no other process has: storage that keeps
 // equal blocks once must not do so here. Only the version changes afterwards, by one thread at a time.
 class TensorContent {

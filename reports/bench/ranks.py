@@ -1,4 +1,4 @@
-"""Draws what the ranks of an MPI program did: a row for each, with the time until it had its bytes."""
+"""Draws what the ranks of an MPI program did: a row for each, with its time."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ BAR_HEIGHT = 10
 ROWS_MAX = 32
 SIDES = ("low", "high")
 EXPLAINED = "seconds until it had its bytes: median, 95 %"
+EXPLAINED_OF_WRITES = "seconds until all bytes were durable: median, 95 %"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class RankChart:
     subtitle: str
     colour: str
     cluster: Json
+    is_write: bool
 
     def reach(self) -> float:
         """Returns the end of the axis, in seconds."""
@@ -54,6 +56,7 @@ def of_result(result: Json, colour: str) -> RankChart | None:
         f"{result['io']['actual']}, {units.setting(result)}",
         colour,
         cluster,
+        result["operation"] == "write",
     )
 
 
@@ -85,7 +88,7 @@ def draw(chart: RankChart, width: float, limit: float) -> Drawing:
         if elapsed["low"] is not None:
             ends = [(axis.at(elapsed[side]), y + BAR_HEIGHT / 2) for side in SIDES]
             canvas.line(ends, "ink", 1.5)
-    explained = EXPLAINED
+    explained = EXPLAINED_OF_WRITES if chart.is_write else EXPLAINED
     if left_out:
         explained = f"{explained}; {left_out} ranks between these are left out"
     canvas.text(0, bottom + 34, fitted(explained, width, SMALL), "soft", SMALL)

@@ -74,9 +74,10 @@ def view(documents: list[Json]) -> tuple[Json, list[Figure]]:
         ),
         "ranks": Section(
             "Ranks of a program",
-            "What counts is the time until the last rank has its bytes, from a barrier that all have left. Which rank "
+            "What counts is the time until the last rank has its bytes, or all that the ranks wrote is durable, from a "
+            "barrier that all have left. Which rank "
             "has which part changes from round to round, so a rank is called slow only if it is so with every part; "
-            "ranks that exchange what they read wait for each other, and none is called slow.",
+            "ranks that exchange what they read, or write together, wait for each other, and none is called slow.",
             figures.of_ranks(),
         ),
         "maps": Section(

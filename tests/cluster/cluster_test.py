@@ -32,11 +32,14 @@ SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
 TZMARK = BUILD / "bin/tzmark"
 PROGRAM = BUILD / "libexec/tzmark/tzmark-bench-cluster"
+REPLACED_TOGETHER = BUILD / "tests/tzmark-replaced-together"
 SLOW_READS = BUILD / "tests/libtzmark_slow_reads.so"
 
 SKIPPED = 77
 RANKS = 4
-PATTERNS = ("same", "rotated", "broadcast", "gather", "sliced", "sharded")
+READS = ("same", "rotated", "broadcast", "gather", "sliced", "sharded")
+WRITES = ("segments", "checkpoint")
+PATTERNS = (*READS, *WRITES)
 # Without what MPI says of its own.
 QUIET = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -63,17 +66,20 @@ def environment(**more: str) -> dict[str, str]:
     return os.environ | QUIET | more
 
 
-def ranks_of(program: subprocess.Popen[bytes]) -> dict[int, int]:
-    """The process of each rank of the program."""
+def ranks_of(run: str) -> dict[int, int]:
+    """The process of each rank of the program with this name in its environment."""
     found = {}
     for entry in Path("/proc").iterdir():
         try:
-            if os.readlink(entry / "exe") != str(PROGRAM.resolve()):
+            if Path(os.readlink(entry / "exe")) not in (
+                PROGRAM.resolve(),
+                REPLACED_TOGETHER.resolve(),
+            ):
                 continue
             values = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue  # not a process, or it has just ended
-        if b"TZMARK_TEST_RUN=%d" % program.args_number not in values:  # type: ignore[attr-defined]
+        if f"TZMARK_TEST_RUN={run}".encode() not in values:
             continue
         for value in values:
             if value.startswith(b"OMPI_COMM_WORLD_RANK="):
@@ -120,11 +126,12 @@ class Cluster(unittest.TestCase):
         for pattern, result in results.items():
             self.assertEqual(len(result["samples"]), 2)
             unique_bytes = result["cluster"]["unique_bytes"]
-            expected = {"sharded": 1}.get(pattern, RANKS)
+            expected = 1 if pattern in ("sharded", *WRITES) else RANKS
             if pattern != "sliced":
                 self.assertEqual(result["bytes"], expected * unique_bytes, pattern)
             for sample in result["samples"]:
-                self.assertEqual(sample["resident_share"], 0, pattern)
+                resident = None if pattern in WRITES else 0
+                self.assertEqual(sample["resident_share"], resident, pattern)
                 roles = sorted(rank["role"] for rank in sample["ranks"])
                 self.assertEqual(roles, list(range(RANKS)))
                 if pattern == "sharded":
@@ -144,7 +151,7 @@ class Cluster(unittest.TestCase):
     def test_bytes_of_the_disk(self) -> None:
         """Cold and direct, each byte is read once, or once by each rank."""
         # The disk also counts what other processes read, so that of several samples the lowest counts.
-        wanted: dict[str, str] = dict.fromkeys(PATTERNS, "")
+        wanted: dict[str, str] = dict.fromkeys(READS, "")
         for _ in range(5):
             document = self.result(
                 *("--rounds", "3", "--io", "direct", "--pattern", ",".join(wanted))
@@ -154,6 +161,23 @@ class Cluster(unittest.TestCase):
             if not wanted:
                 return
         self.fail(f"more was read than the ranks asked for: {wanted}")
+
+    def test_bytes_of_the_disk_that_are_written(self) -> None:
+        """Each byte is written once, and the names of files are little beside them."""
+        for pattern in WRITES:
+            document = self.result(
+                "--rounds", "5", "--pattern", pattern, "--scale", "128MiB"
+            )
+            (result,) = document["results"]
+            figures = result["cluster"]
+            if figures["storage_bytes_per_byte"] is None:
+                self.skipTest("on no disk: TZMARK_TEST_DISK names a directory on one")
+            lowest = min(sample["device_written_bytes"] for sample in result["samples"])
+            measured = lowest / figures["unique_bytes"]
+            print(f"{pattern}: {measured:.4f} times the bytes", file=sys.stderr)
+            self.assertGreaterEqual(measured, 1)
+            self.assertLess(measured, 1.01, pattern)
+            self.assertEqual(figures["stall_s"] is None, pattern == "segments")
 
     def check_bytes_of_the_disk(self, result: Json, wanted: dict[str, str]) -> None:
         """Removes the pattern from those that are wanted, or tells there what is too much."""
@@ -193,7 +217,8 @@ class Cluster(unittest.TestCase):
         )
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertIn("gather n4", ended.stdout)
-        self.assertNotIn("sharded n4", ended.stdout)
+        for pattern in ("sharded", *WRITES):
+            self.assertNotIn(f"{pattern} n4", ended.stdout)
         self.assertEqual((model.read_bytes(), model.stat().st_mtime_ns), before)
 
     def test_wrong_usage_is_said_once(self) -> None:
@@ -267,9 +292,8 @@ class Cluster(unittest.TestCase):
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
-            program.args_number = number  # type: ignore[attr-defined]
             begin = time.monotonic()
-            while len(ranks := ranks_of(program)) < RANKS:
+            while len(ranks := ranks_of(str(number))) < RANKS:
                 self.assertLess(time.monotonic(), begin + 60, "the ranks do not start")
                 time.sleep(0.01)
             time.sleep(chance.uniform(0, 3))
@@ -285,11 +309,63 @@ class Cluster(unittest.TestCase):
             ]
             self.assertEqual(said, [])
             for _ in range(50):
-                if not ranks_of(program):
+                if not ranks_of(str(number)):
                     break
                 time.sleep(0.1)
             left = list(self.directory.iterdir())
             self.assertEqual(left, [], f"after the death of rank {victim}")
+
+
+class Replaced(unittest.TestCase):
+    """One file that all ranks write."""
+
+    def test_a_rank_that_is_killed_leaves_the_old_file_or_the_new_one(self) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        whole = []
+        for letter in "ab":
+            alone = Path(scratch.name) / f"{letter}.tensors"
+            run = ["mpirun", "-n", "1", REPLACED_TOGETHER, alone, letter]
+            subprocess.run(run, env=environment(), check=True, timeout=60)
+            subprocess.run([TZMARK, "verify", alone], check=True, capture_output=True)
+            whole.append(alone.read_bytes())
+        self.assertNotEqual(*whole)
+        directory = Path(scratch.name) / "written"
+        directory.mkdir()
+        file = directory / "model.tensors"
+        chance = random.Random(46)
+        found = {0: 0, 1: 0}
+        for number in range(deaths):
+            before = file.stat().st_ino if file.exists() else None
+            program = subprocess.Popen(
+                ["mpirun", "--oversubscribe", "-n", str(RANKS), REPLACED_TOGETHER, file]
+                + ["both"],
+                env=environment(TZMARK_TEST_RUN=f"replaced-{number}"),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+            self.addCleanup(program.kill)
+            begin = time.monotonic()
+            # mpirun may wait for ever for a rank that dies in MPI_Init.
+            while (file.stat().st_ino if file.exists() else before) == before:
+                self.assertIsNone(program.poll(), "the ranks have ended")
+                self.assertLess(time.monotonic(), begin + 60, "nothing is written")
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0, 0.5))
+            victim = number % RANKS
+            os.kill(ranks_of(f"replaced-{number}")[victim], signal.SIGKILL)
+            program.communicate(timeout=60)
+            while ranks_of(f"replaced-{number}"):
+                self.assertLess(time.monotonic(), begin + 120, "ranks go on")
+                time.sleep(0.01)
+            found[whole.index(file.read_bytes())] += 1
+            left = [one for one in directory.iterdir() if one != file]
+            # Rank 0 removes the file that is not complete, unless it is killed itself.
+            self.assertLessEqual(len(left), victim == 0, str(left))
+            for one in left:
+                self.assertRegex(one.name, r"^model\.tensors\.tmp-[0-9a-f]{8}$")
+                one.unlink()
+        print(f"after {deaths} deaths: {found[0]} a, {found[1]} b", file=sys.stderr)
 
 
 def main() -> int:
