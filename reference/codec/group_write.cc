@@ -19,6 +19,7 @@
 #include "io/paths.h"
 #include "os/atomic_file.h"
 #include "os/replaced_source.h"
+#include "os/temporary_name.h"
 #include "tzmark/digest.h"
 #include "tzmark/group.h"
 
@@ -151,27 +152,39 @@ class MadeByFirst {
   NameWire name_{};
 };
 
-// Opens that file on another rank. Others may write to the directory: the file must be this user's, and have what rank
-// 0 has written.
-std::unique_ptr<File> open_made(const std::string& file_name, const NameWire& name, const WritePlan& plan,
-                                std::string_view io_path) {
-  const Directory directory = Directory::of(file_name);
-  const std::string entry(name.data(), ::strnlen(name.data(), name.size()));
-  Descriptor descriptor = directory.open_file(entry, O_RDWR);
-  struct stat status {};
-  if (descriptor.get() < 0 || ::fstat(descriptor.get(), &status) != 0) {
-    throw_errno(ErrorCode::kOpenFailed, fmt::format("{}, which rank 0 has made", directory.path(entry)));
+// That file on another rank, which removes it, too, if it fails or a signal ends it: rank 0 may be dead then.
+class MadeByOther {
+ public:
+  // Others may write to the directory: throws TZE-ENV rules unless the file is this user's, and has what rank 0 has
+  // written.
+  MadeByOther(const std::string& file_name, const NameWire& name, const WritePlan& plan, std::string_view io_path)
+      : directory_(std::make_shared<const Directory>(Directory::of(file_name))) {
+    const std::string entry(name.data(), ::strnlen(name.data(), name.size()));
+    Descriptor descriptor = directory_->open_file(entry, O_RDWR);
+    struct stat status {};
+    if (descriptor.get() < 0 || ::fstat(descriptor.get(), &status) != 0) {
+      throw_errno(ErrorCode::kOpenFailed, fmt::format("{}, which rank 0 has made", directory_->path(entry)));
+    }
+    if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+      throw Error(ErrorCode::kOpenFailed, fmt::format("{} is not the file that rank 0 has made: others may write to it",
+                                                      directory_->path(entry)));
+    }
+    file_ = open_file(std::move(descriptor), directory_->path(entry), OpenMode::kModify, io_path);
+    FrameComparison frame(*file_);
+    plan.write_frame(frame, frame);
+    file_->expect_sync();
+    removed_.emplace(directory_, entry);
   }
-  if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    throw Error(ErrorCode::kOpenFailed,
-                fmt::format("{} is not the file that rank 0 has made: others may write to it", directory.path(entry)));
-  }
-  auto file = open_file(std::move(descriptor), directory.path(entry), OpenMode::kModify, io_path);
-  FrameComparison frame(*file);
-  plan.write_frame(frame, frame);
-  file->expect_sync();
-  return file;
-}
+
+  File& file() { return *file_; }
+  // Leaves the name to rank 0. Called before that can change it.
+  void release() { removed_->release(); }
+
+ private:
+  const std::shared_ptr<const Directory> directory_;
+  std::unique_ptr<File> file_;
+  std::optional<TemporaryName> removed_;
+};
 
 }  // namespace
 
@@ -202,7 +215,7 @@ WriteResult write_together(const std::string& file_name, const TensorTable& tens
   TZMARK_REQUIRES(group.size() > 0 && group.rank() < group.size());
   std::optional<WritePlan> plan;
   std::optional<MadeByFirst> made;
-  std::unique_ptr<File> opened;
+  std::optional<MadeByOther> opened;
   std::unique_ptr<RecordWriter> records;
   // Does a part of the work on this rank, and then waits for the others; after an error of one, none goes on.
   const auto together = [&](WriteStep step, const auto& work) {
@@ -231,14 +244,15 @@ WriteResult write_together(const std::string& file_name, const TensorTable& tens
   if (is_first) name = made->name();
   broadcast_together(group, std::as_writable_bytes(std::span(name)), 0);
   together(WriteStep::kJoined, [&](RankReport&) {
-    if (!is_first) opened = open_made(file_name, name, *plan, options.io_path);
-    File& file = is_first ? made->file() : *opened;
+    if (!is_first) opened.emplace(file_name, name, *plan, options.io_path);
+    File& file = is_first ? made->file() : opened->file();
     records = make_record_writer(file, file, *plan, source, options, own.first, own.end);
   });
   together(WriteStep::kPagesWritten, [&](RankReport&) { records->write_pages(); });
   together(WriteStep::kWritten, [&](RankReport&) {
     records->write_rest();
-    if (opened) opened->sync();
+    (is_first ? made->file() : opened->file()).sync();
+    if (opened) opened->release();
   });
   const std::vector<RankReport> named = together(WriteStep::kNamed, [&](RankReport& report) {
     if (is_first) report.file_bytes = made->commit(options.names_wait) ? 1 : 0;
