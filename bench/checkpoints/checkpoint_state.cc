@@ -22,6 +22,8 @@ Workload model_of(const std::string& name, std::uint64_t bytes_max) {
   return make_workload(name, static_cast<std::uint64_t>(static_cast<double>(bytes_max) * part));
 }
 
+}  // namespace
+
 std::vector<CheckpointTensor> views_of(const TensorContent& content) {
   std::vector<CheckpointTensor> views;
   for (std::size_t i = 0; i < content.table().size(); ++i) {
@@ -30,8 +32,6 @@ std::vector<CheckpointTensor> views_of(const TensorContent& content) {
   }
   return views;
 }
-
-}  // namespace
 
 CheckpointState::CheckpointState(const std::string& workload, std::uint64_t bytes_max)
     : model_(model_of(workload, bytes_max)),

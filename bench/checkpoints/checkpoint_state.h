@@ -10,6 +10,9 @@
 
 namespace tzmark::bench {
 
+// Views of all tensors, which must outlive them.
+std::vector<CheckpointTensor> views_of(const TensorContent& content);
+
 // The tensors of the model and, for each, two float32 moments, in memory. Immutable.
 class CheckpointState {
  public:

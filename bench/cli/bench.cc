@@ -160,7 +160,8 @@ void add_bench(CLI::App& app, const std::vector<std::string>& command, int& stat
   add_open(bench);
   add_remote(bench, command);
   add_checkpoint(bench, command, status);
-  bench.add_subcommand("cluster", "Measure with the ranks of an MPI program how fast a model reaches, or leaves, all of them");
+  bench.add_subcommand("cluster",
+                       "Measure with the ranks of an MPI program how fast a model reaches, or leaves, all of them");
   add_worker(bench);
   for (CLI::App* const subcommand : bench.get_subcommands(nullptr)) {
     for (CLI::Option* const option : of_matrix) subcommand->excludes(option);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "checkpoints/checkpoint_state.h"
 #include "tzmark/error.h"
 #include "tzmark/profile.h"
 
@@ -33,15 +34,6 @@ CheckpointOptions checkpoint_options(const IoSettings& moving) {
   options.threads = moving.threads;
   if (moving.block_bytes != 0) options.piece_bytes = static_cast<std::size_t>(moving.block_bytes);
   return options;
-}
-
-std::vector<CheckpointTensor> views_of(const TensorContent& content) {
-  std::vector<CheckpointTensor> views;
-  for (std::size_t i = 0; i < content.table().size(); ++i) {
-    const TensorShape& tensor = content.workload().tensors[i];
-    views.push_back({tensor.name, tensor.dtype, tensor.shape, content[i]});
-  }
-  return views;
 }
 
 void require_same(const std::string& name, std::span<const std::byte> found, std::span<const std::byte> written) {

@@ -163,7 +163,7 @@ class Cluster(unittest.TestCase):
         self.fail(f"more was read than the ranks asked for: {wanted}")
 
     def test_bytes_of_the_disk_that_are_written(self) -> None:
-        """Each byte is written once, and the names of files are little beside them."""
+        """Each byte is written once, and names add little."""
         for pattern in WRITES:
             # Of several samples the lowest counts: the disk also counts what other processes write.
             for tries_left in reversed(range(5)):
