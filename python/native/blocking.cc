@@ -57,20 +57,23 @@ class Reporter {
   // Calls the callback if there is one and something has changed. Throws PythonError.
   void tell() {
     if (call_.progress == nullptr || call_.progress == Py_None) return;
-    const std::uint64_t done = std::min(call_.meter.done() - begin_, call_.total_bytes);
+    const std::uint64_t done = std::min(call_.meter.done() - begin_, total());
     if (done == told_) return;
     tell(done);
   }
   void tell_end() {
-    if (call_.progress == nullptr || call_.progress == Py_None || told_ == call_.total_bytes) return;
-    tell(call_.total_bytes);
+    if (call_.progress == nullptr || call_.progress == Py_None || told_ == total()) return;
+    tell(total());
   }
 
  private:
+  std::uint64_t total() const {
+    return call_.total_bytes_later != nullptr ? call_.total_bytes_later->load() : call_.total_bytes;
+  }
   void tell(std::uint64_t done) {
     told_ = done;
     const Ref first = number(done);
-    const Ref second = number(call_.total_bytes);
+    const Ref second = number(total());
     own(PyObject_CallFunctionObjArgs(call_.progress, first.get(), second.get(), nullptr));
   }
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 
 #include "py.h"
@@ -13,8 +14,10 @@
 
 namespace tzmark::py {
 
-// Thrown through the codec by work that is to end early.
-struct Cancelled {};
+// Thrown through the codec by work that is to end early. Its text is for the other ranks of a group.
+struct Cancelled final : std::exception {
+  const char* what() const noexcept override { return "interrupted"; }
+};
 
 // Counts the bytes that calls on one reader or writer have processed, and ends them. Thread-safe; it outlives the
 // calls.
@@ -67,6 +70,8 @@ struct Blocking {
   std::uint64_t total_bytes;     // what the work processes; a small amount runs in the calling thread
   PyObject* progress = nullptr;  // a callable of (done, total), in bytes; or None, or null
   bool may_wait = false;         // the work may take long although it has few bytes
+  // Counts instead of total_bytes if it is not null: set by work that learns only then how much it is.
+  const std::atomic<std::uint64_t>* total_bytes_later = nullptr;
 };
 
 // Runs the work without the interpreter's lock, and rethrows what it throws. Throws PythonError if a signal handler or

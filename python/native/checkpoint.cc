@@ -119,26 +119,12 @@ class SharedObject {
   PyObject* object_;
 };
 
-// Takes Python's exception, as "TypeError: text".
-std::string take_exception() {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  const Ref first(type), second(value), third(traceback);
-  const Ref words(value != nullptr ? PyObject_Repr(value) : nullptr);
-  if (!words) {
-    PyErr_Clear();
-    return "an exception";
-  }
-  return utf8_of(words.get());
-}
-
 std::function<bool(bool)> agreement(PyObject* barrier) {
   return [shared = std::make_shared<SharedObject>(barrier)](bool mine_ok) {
     const Locked locked;
     const Ref own_ok = truth(mine_ok);
     const Ref result(PyObject_CallFunctionObjArgs(shared->get(), own_ok.get(), nullptr));
-    if (!result) throw Error(ErrorCode::kCheckpointPeer, "the barrier raised " + take_exception());
+    if (!result) throw Error(ErrorCode::kCheckpointPeer, "the barrier raised " + text_of(take_exception()));
     if (!PyBool_Check(result.get())) {
       throw Error(ErrorCode::kCheckpointPeer, "the barrier must return a bool: whether every rank passed True");
     }
@@ -198,7 +184,7 @@ std::function<bool(const CheckpointInfo&, const TrainingState&)> keeper(PyObject
     const Ref content = state_object(state);
     const Ref result(PyObject_CallFunctionObjArgs(shared->get(), name.get(), save_id.get(), sequence.get(),
                                                   committed.get(), content.get(), nullptr));
-    if (!result) throw Error(ErrorCode::kUsage, "keep raised " + take_exception());
+    if (!result) throw Error(ErrorCode::kUsage, "keep raised " + text_of(take_exception()));
     if (!PyBool_Check(result.get())) throw Error(ErrorCode::kUsage, "keep must return a bool");
     return result.get() == Py_True;
   };

@@ -31,6 +31,25 @@ void raise(const Error& error, const std::string& file) {
 
 }  // namespace
 
+Ref take_exception() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  const Ref first(type), third(traceback);
+  Ref exception(value);
+  if (exception && third) check(PyException_SetTraceback(exception.get(), third.get()));
+  return exception;
+}
+
+std::string text_of(const Ref& exception) {
+  const Ref words(exception ? PyObject_Repr(exception.get()) : nullptr);
+  if (!words) {
+    PyErr_Clear();
+    return "an exception";
+  }
+  return utf8_of(words.get());
+}
+
 void set_error(std::exception_ptr exception, const std::string& file) noexcept {
   try {
     try {

@@ -19,6 +19,11 @@ struct FileError {
 // RuntimeError. file: what the call is about, as Error.file; empty if it is about none. Needs the interpreter's lock.
 void set_error(std::exception_ptr exception, const std::string& file) noexcept;
 
+// Takes Python's exception, with its traceback. REQUIRES: the error indicator is set. Needs the interpreter's lock.
+Ref take_exception();
+// What an exception says, as "TypeError('text')". Needs the interpreter's lock.
+std::string text_of(const Ref& exception);
+
 // Runs the body of a function of the module. What it throws becomes Python's exception, and the result is null.
 template <typename Body>
 PyObject* guarded(const std::string& file, Body body) noexcept {

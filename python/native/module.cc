@@ -3,6 +3,7 @@
 #include "blocking.h"
 #include "checkpoint.h"
 #include "errors.h"
+#include "group_load.h"
 #include "memory.h"
 #include "py.h"
 #include "reader.h"
@@ -76,6 +77,9 @@ PyObject* wait_for_stream(PyObject*, PyObject* arguments) {
 PyMethodDef functions[] = {
     {"write", write, METH_VARARGS, "Write arrays to a file: see tzmark.save_file."},
     {"convert", convert, METH_VARARGS, "Copy an open file to another format: see tzmark.convert."},
+    {"load_together", load_together, METH_VARARGS,
+     "Read all tensors by a group: load_together(file, (rank, size, broadcast, all_gather), group_read, key, "
+     "passphrase, io, verify, threads, huge_pages, progress)."},
     {"load_checkpoint", load_checkpoint, METH_VARARGS, "Load a checkpoint: see tzmark.Checkpointer."},
     {"checkpoint_candidates", checkpoint_candidates, METH_VARARGS,
      "Return the checkpoints in the order in which to try them, sentences about others, and which may be the newest."},

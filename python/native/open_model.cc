@@ -36,7 +36,52 @@ void require_unverified(Verification verify) {
               "mapped=True needs verify=False: the content of a mapping can change after its hashes were compared");
 }
 
+// The memory of a tensor, except for its data; that of a meta tensor has zeros.
+TensorMemory without_data(ModelTensor info) {
+  TensorMemory memory;
+  memory.bytes = info.bytes;
+  memory.shape = std::move(info.shape);
+  memory.dtype = std::move(info.dtype);
+  memory.broadcast = info.meta;
+  if (info.meta) {
+    if (memory.dtype.item_bytes > zeros.size()) {
+      throw Error(ErrorCode::kUsage,
+                  "a meta tensor of a type of " + std::to_string(memory.dtype.item_bytes) + " bytes");
+    }
+    memory.data = zeros.data();
+  }
+  return memory;
+}
+
 }  // namespace
+
+ModelTensor model_tensor(const TensorInfo& info) {
+  ModelTensor result;
+  result.path = info.path();
+  result.dtype = info.dtype;
+  result.stored_dtype = info.dtype.wire;
+  result.shape.assign(info.shape.begin(), info.shape.end());
+  result.bytes = info.data_length;
+  result.meta = info.meta();
+  result.kind = kind_name(info.kind);
+  return result;
+}
+
+std::vector<TensorMemory> memory_of(const Reader& reader, LoadedTensors loaded) {
+  const auto owner = std::make_shared<const LoadedTensors>(std::move(loaded));
+  const TensorTable& tensors = reader.tensors();
+  std::vector<TensorMemory> result;
+  result.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    TensorMemory memory = without_data(model_tensor(tensors[i]));
+    if (!memory.broadcast) {
+      memory.data = (*owner)[i].data();
+      memory.owner = owner;
+    }
+    result.push_back(std::move(memory));
+  }
+  return result;
+}
 
 TensorMemory copied(TensorMemory memory) {
   if (memory.device) {
@@ -132,19 +177,9 @@ TensorTable OpenModel::writable_table() const {
 }
 
 ModelTensor OpenModel::operator[](std::size_t tensor) const {
-  ModelTensor result;
-  if (tensors_) {
-    const TensorInfo info = tensors_->tensors()[tensor];
-    result.path = info.path();
-    result.dtype = info.dtype;
-    result.stored_dtype = info.dtype.wire;
-    result.shape.assign(info.shape.begin(), info.shape.end());
-    result.bytes = info.data_length;
-    result.meta = info.meta();
-    result.kind = kind_name(info.kind);
-    return result;
-  }
+  if (tensors_) return model_tensor(tensors_->tensors()[tensor]);
   const SafetensorsTensor info = (*safetensors_)[tensor];
+  ModelTensor result;
   result.path = {std::string(info.name)};
   result.stored_dtype = info.dtype;
   result.shape.assign(info.shape.begin(), info.shape.end());
@@ -160,19 +195,7 @@ ModelTensor OpenModel::operator[](std::size_t tensor) const {
 }
 
 TensorMemory OpenModel::describe(std::size_t tensor) const {
-  ModelTensor info = (*this)[tensor];
-  TensorMemory memory;
-  memory.bytes = info.bytes;
-  memory.shape = std::move(info.shape);
-  memory.dtype = std::move(info.dtype);
-  memory.broadcast = info.meta;
-  if (info.meta) {
-    if (memory.dtype.item_bytes > zeros.size()) {
-      throw Error(ErrorCode::kUsage,
-                  "a meta tensor of a type of " + std::to_string(memory.dtype.item_bytes) + " bytes");
-    }
-    memory.data = zeros.data();
-  }
+  TensorMemory memory = without_data((*this)[tensor]);
   // Of types smaller than a byte: the bytes.
   if (safetensors_ && memory.dtype.foreign()) memory.shape = {memory.bytes};
   return memory;
@@ -234,18 +257,7 @@ std::vector<TensorMemory> OpenModel::load(Verification verify, HostMemory::Pages
     return result;
   }
   if (safetensors_) return load_safetensors(pages);
-  const auto loaded = std::make_shared<LoadedTensors>(tensors_->load(verify, pages));
-  std::vector<TensorMemory> result;
-  result.reserve(size());
-  for (std::size_t i = 0; i < size(); ++i) {
-    TensorMemory memory = describe(i);
-    if (!memory.broadcast) {
-      memory.data = (*loaded)[i].data();
-      memory.owner = loaded;
-    }
-    result.push_back(std::move(memory));
-  }
-  return result;
+  return memory_of(*tensors_, tensors_->load(verify, pages));
 }
 
 std::string OpenModel::shard_name(std::size_t shard) const {

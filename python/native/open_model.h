@@ -42,6 +42,11 @@ struct ModelTensor {
 // Opens the file or the data of the options, and tells its format.
 ModelFile find_model(const OpenOptions& options);
 
+// What a reader says about a tensor.
+ModelTensor model_tensor(const TensorInfo& info);
+// All tensors of a file, in the memory of what its reader has loaded.
+std::vector<TensorMemory> memory_of(const Reader& reader, LoadedTensors loaded);
+
 // Thread-safe. Calls count on the meter and throw Cancelled as it says.
 class OpenModel {
  public:

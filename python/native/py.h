@@ -50,17 +50,22 @@ inline void check(int status) {
   if (status < 0) throw PythonError{};
 }
 
+// Until 3.14, CPython ends the other threads of a process that ends by pthread_exit, in any call that takes the
+// interpreter's lock. Unwinding from a destructor or a handler would abort the process, and objects may not be released
+// any more: the thread waits for the end.
+[[noreturn]] inline void wait_for_end() {
+  while (true) ::pause();
+}
+
 // Releases the interpreter's lock while it exists.
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
-  // Until 3.14, CPython ends the other threads of a process that ends by pthread_exit. Unwinding from a
-  // destructor would abort the process, and objects may not be released any more: the thread waits for the end.
   ~Unlocked() {
     try {
       PyEval_RestoreThread(state_);
     } catch (...) {
-      while (true) ::pause();
+      wait_for_end();
     }
   }
   Unlocked(const Unlocked&) = delete;
@@ -73,12 +78,20 @@ class Unlocked {
 // Holds the interpreter's lock in a thread that Python may not know.
 class Locked {
  public:
-  Locked() : state_(PyGILState_Ensure()) {}
+  Locked() : state_(ensure()) {}
   ~Locked() { PyGILState_Release(state_); }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
 
  private:
+  static PyGILState_STATE ensure() {
+    try {
+      return PyGILState_Ensure();
+    } catch (...) {
+      wait_for_end();
+    }
+  }
+
   PyGILState_STATE state_;
 };
 

@@ -26,6 +26,7 @@ tzmark.Checkpointer("run").save({}, "1")  # wrong
 tzmark.inspect("a").layout.nothing  # wrong
 tzmark.load_file("a", progress=lambda done: None)  # wrong
 tzmark.save_file({}, "a", nothing=1)  # wrong
+group: tzmark.Group = object()  # wrong
 """
 
 

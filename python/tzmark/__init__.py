@@ -22,6 +22,7 @@ from ._errors import (
     UnavailableError,
     UsageError,
 )
+from ._group import Group
 from ._reader import (
     FileInfo,
     Reader,
@@ -58,6 +59,7 @@ __all__ = [
     "Error",
     "FileInfo",
     "FormatError",
+    "Group",
     "MissingFileError",
     "Reader",
     "Slice",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union
 
-from . import _shard, _tzmark
+from . import _group, _shard, _tzmark
 from ._errors import Error, TensorNotFoundError, UnavailableError, UsageError
 from ._memory import Memory, finish_gpu_work, mark_as_changed, target_of
 from ._tensors import SAFETENSORS_NAMES, convert, framework_name, gpu_number
@@ -376,10 +376,14 @@ class Reader(Mapping[Name, Any]):
         try:
             return convert(buffer, self._framework, self._device)
         except UnavailableError as error:
-            stored = self.info(name).stored_dtype
-            raise UnavailableError(
-                f"{name!r} is of dtype {stored!r}: {error.message}", error.rule
-            ) from None
+            raise _with_dtype(error, name, self.info(name).stored_dtype) from None
+
+
+def _with_dtype(error: UnavailableError, name: Name, stored: str) -> UnavailableError:
+    """The error of a tensor whose type a framework lacks, with its name."""
+    return UnavailableError(
+        f"{name!r} is of dtype {stored!r}: {error.message}", error.rule
+    )
 
 
 def _plain(name: Any) -> Any:
@@ -580,11 +584,50 @@ def load_file(
     huge_pages: bool = True,
     mapped: bool = False,
     shard: Shard | None = None,
+    group: object = None,
+    group_read: str = "gather",
 ) -> dict[Name, Any]:
     """Reads all tensors of a file into one allocation.
 
-    shard: the part of one rank, see ``Reader.load``. The other arguments, and the errors, are those of ``tzmark.open``.
+    shard: the part of one rank, see ``Reader.load``.
+    group: the processes that load the file together, each of which gets all tensors: a process group of
+    torch.distributed whose backend is gloo, a communicator of mpi4py, or a ``tzmark.Group``. All of them make this
+    call, with the same arguments, and do not use the group meanwhile. Storage is read once: each rank opens the file,
+    reads a part of it, and gets the others from the group (group_read="gather"), or rank 0 reads all of it
+    ("broadcast"). For .tensors files, and without ``device``, ``mapped`` and ``shard``.
+
+    If one rank fails, all of them raise its error, with "rank N: " before its text. If what the group does raises, it
+    is the cause of EnvironmentFailure (TZE-ENV-002), and the group cannot be used any more. Files of the ranks that
+    differ raise TZE-ENV-005.
+
+    The other arguments, and the errors, are those of ``tzmark.open``.
     """
+    if group is not None:
+        if shard is not None:
+            raise UsageError(
+                "shard excludes a group: each rank reads its part of the tensors from storage"
+            )
+        if mapped:
+            raise UsageError("mapped=True excludes a group, which reads into memory")
+        if str(device) != "cpu":
+            raise UsageError(
+                f"a group reads into host memory: move the tensors to {device} afterwards"
+            )
+        return _load_together(
+            filename,
+            _group.functions_of(group),
+            group_read,
+            framework_name(framework),
+            key,
+            passphrase,
+            io,
+            checks_of(verify),
+            progress,
+            threads,
+            huge_pages,
+        )
+    if group_read != "gather":
+        raise UsageError("group_read needs a group")
     with open(
         filename,
         key=key,
@@ -599,6 +642,43 @@ def load_file(
         mapped=mapped,
     ) as reader:
         return reader.load(shard=shard)
+
+
+def _load_together(
+    filename: Path,
+    functions: _group.Functions,
+    group_read: str,
+    framework: str,
+    key: bytes | str | None,
+    passphrase: bytes | str | None,
+    io: str,
+    checks: str,
+    progress: Progress | None,
+    threads: int,
+    huge_pages: bool,
+) -> dict[Name, Any]:
+    require_text(io=io, group_read=group_read)
+    if not io:
+        raise UsageError("the I/O path is empty")
+    loaded = _tzmark.load_together(
+        os.fsencode(filename),
+        functions,
+        group_read,
+        key_bytes(key),
+        passphrase_bytes(passphrase),
+        io,
+        checks,
+        threads,
+        huge_pages,
+        progress,
+    )
+    tensors: dict[Name, Any] = {}
+    for name, stored, buffer in loaded:
+        try:
+            tensors[name] = convert(buffer, framework)
+        except UnavailableError as error:
+            raise _with_dtype(error, name, stored) from None
+    return tensors
 
 
 def load(

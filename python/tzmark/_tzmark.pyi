@@ -139,6 +139,24 @@ def convert(
     progress: _Progress | None,
     /,
 ) -> str | None: ...
+def load_together(
+    file: bytes,
+    group: tuple[
+        int,
+        int,
+        Callable[[memoryview, int], object],
+        Callable[[memoryview], object] | None,
+    ],
+    group_read: str,
+    key: bytes | None,
+    passphrase: bytes | None,
+    io: str,
+    verify: str,
+    threads: int,
+    huge_pages: bool,
+    progress: _Progress | None,
+    /,
+) -> list[tuple[_Name, str, Buffer]]: ...
 def load_checkpoint(
     directory: bytes,
     rank: int,

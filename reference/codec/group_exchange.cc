@@ -32,6 +32,16 @@ constexpr unsigned kRemoteThreadsMax = 4;        // each of which decrypts TLS
 constexpr std::chrono::milliseconds kPatience{20};
 constexpr std::chrono::milliseconds kBetweenChecks{250};  // see set_wait_check
 
+// What the wait check throws; nothing if it does not.
+std::optional<Error> failed_wait_check() {
+  try {
+    check_wait();
+  } catch (...) {
+    return as_error(std::current_exception());
+  }
+  return std::nullopt;
+}
+
 // Removes what lies between from and to.
 void subtract(std::vector<FileRange>& ranges, std::uint64_t from, std::uint64_t to) {
   auto first = std::ranges::partition_point(ranges, [&](const FileRange& r) { return r.end <= from; });
@@ -316,6 +326,8 @@ void GroupExchange::exchange_round(std::size_t number, Lock& lock) {
     RankReport report{.number = *own, .file_bytes = file_.size()};
     if (place.error || !place.is_dealt) {
       report.error = of_rank(group_.rank(), place.error ? *place.error : *own_error_);
+    } else if (const std::optional<Error> interrupted = failed_wait_check()) {
+      report.error = of_rank(group_.rank(), *interrupted);
     }
     encode_report(report, memory_of(*own).last(kReportBytes));
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -427,6 +428,34 @@ TEST_F(TogetherTest, GroupThatBreaksEndsEveryRank) {
       EXPECT_NE(message.find("the group is broken: "), std::string::npos) << message;
     }
     EXPECT_EQ(group.calls_after_throw(), 0U);
+  }
+}
+
+// The ranks do not exchange what is left of the file.
+TEST_F(TogetherTest, WaitCheckEndsTheExchange) {
+  set_up(3, large_and_small().write({}));
+  const auto count_broadcasts = [&](const std::function<void()>& begin, std::vector<std::exception_ptr>& thrown) {
+    ThreadsGroup group(3, {.delay = std::chrono::milliseconds(1), .slow_rank = 2});
+    thrown = group.run([&](Group& of_rank) {
+      read_together(
+          "model", [&](const std::string& name) { return files_[of_rank.rank()]->open(name); }, of_rank,
+          group_options(GroupRead::kGather, kSmallChunk, 0), {}, [&](const Reader&) { begin(); });
+    });
+    return group.broadcasts();
+  };
+  std::vector<std::exception_ptr> thrown;
+  const std::uint64_t all = count_broadcasts([] {}, thrown);
+  EXPECT_EQ(std::ranges::count(thrown, nullptr), 3);
+
+  static std::atomic<bool> is_interrupted = false;
+  set_wait_check([] {
+    if (is_interrupted) throw OwnException("interrupted");
+  });
+  EXPECT_LT(count_broadcasts([] { is_interrupted = true; }, thrown), all / 2);
+  set_wait_check(nullptr);
+  for (const std::exception_ptr& exception : thrown) {
+    ASSERT_NE(exception, nullptr);
+    EXPECT_NE(as_error(exception).message().find("interrupted"), std::string::npos) << as_error(exception).what();
   }
 }
 

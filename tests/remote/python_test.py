@@ -20,6 +20,9 @@ import numpy as np
 import setting
 import tzmark
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "python/tests"))
+import threads_group  # noqa: E402
+
 
 def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
@@ -116,6 +119,30 @@ class Remote(unittest.TestCase):
             timer.join()
         other.join()
         self.check(opened[0])
+
+    def test_a_group_asks_for_each_byte_once(self) -> None:
+        """Apart from the header and the index, which each rank reads."""
+        ranks, url = 3, self.server.url("plain", "model.tensors")
+
+        def asked_bytes() -> int:
+            ranges = [one.header["Range"].partition("=")[2] for one in self.server.log]
+            self.server.begin()
+            ends = [one.split("-") for one in ranges]
+            return sum(int(b) - int(a) + 1 if a else int(b) for a, b in ends)
+
+        size = len(self.server.files["model.tensors"])
+        for how in ("gather", "broadcast"):
+            with self.subTest(how):
+                self.server.begin()
+                for loaded in threads_group.ThreadsGroup(ranks).run(
+                    lambda rank: tzmark.load_file(url, group=rank, group_read=how)
+                ):
+                    self.check(loaded)
+                together = asked_bytes()
+                tzmark.load_file(url)
+                alone = asked_bytes()
+                self.assertGreaterEqual(together, size // 2)
+                self.assertLess(together - size, ranks * (alone - size + (512 << 10)))
 
     def test_threads_share_a_file(self) -> None:
         for name in self.server.files:
