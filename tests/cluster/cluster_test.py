@@ -50,7 +50,7 @@ QUIET = {
 }
 
 Json = dict[str, Any]
-deaths, runs, slowness = 6, 2, 1.0
+deaths, runs, slowness = 6, 1, 2.0
 
 
 def command(directory: Path, *more: str) -> list[str]:
@@ -245,12 +245,14 @@ class Cluster(unittest.TestCase):
     def test_a_slow_rank_is_named_and_no_other(self) -> None:
         self.assertTrue(SLOW_READS.exists(), "it is built with the tests")
         # Ranks that wait for storage need no core meanwhile, and there may be few.
-        equal = {"TZMARK_TEST_READ_US": "20000", "LD_PRELOAD": str(SLOW_READS)}
+        equal = {"TZMARK_TEST_READ_US": "10000", "LD_PRELOAD": str(SLOW_READS)}
         slowed = equal | {
             "TZMARK_TEST_SLOW_RANK": "2",
             "TZMARK_TEST_SLOWNESS": str(slowness),
         }
+        # More rounds than by default: what a busy machine delays counts less.
         how = ("--pattern", "rotated", "--cache", "warm", "--io", "pwrite")
+        how += ("--rounds", "20")
         named: dict[str, list[list[int]]] = {"none": [], "one": []}
         # One may be missed on a busy machine; of many, a share is told below.
         while len(named["one"]) < runs or (
@@ -269,9 +271,13 @@ class Cluster(unittest.TestCase):
 
     def test_a_full_disk_of_one_rank_is_one_error(self) -> None:
         """The limit of file sizes stands for it: shards are smaller than the model, and their rank says what failed."""
-        model_bytes = 8 << 20
+        # What MPI shares between the ranks is a file, too, and smaller than that.
+        model_bytes = 256 << 20
         limit = f'ulimit -f {model_bytes // 8 // 1024}; exec "$@"'
-        arguments = command(self.directory, "--rounds", "1", "--pattern", "sharded")
+        arguments = command(
+            self.directory,
+            *("--rounds", "1", "--pattern", "sharded", "--scale", str(model_bytes)),
+        )
         program = arguments.index(str(TZMARK))
         wrapped = (
             'if [ "$OMPI_COMM_WORLD_RANK" = 3 ]; then ' + limit + '; fi; exec "$@"'
