@@ -56,7 +56,7 @@ def of_result(result: Json, colour: str) -> RankChart | None:
         f"{result['io']['actual']}, {units.setting(result)}",
         colour,
         cluster,
-        result["operation"] == "write",
+        result["op"] == "write",
     )
 
 
