@@ -8,6 +8,7 @@ from pathlib import Path
 
 from common.outcomes import Json
 
+# Those that read.
 PATTERNS = ("same", "rotated", "broadcast", "gather", "sliced", "sharded")
 # Where the result has no depth, calls block: GroupExchange has so many threads at most.
 BLOCKING_DEPTH = 4
@@ -43,7 +44,11 @@ def read(paths: list[Path]) -> list[Measured]:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             results = [each for each in document["results"] if each.get("cluster")]
-            found += [_of(result) for result in results]
+            found += [
+                _of(result)
+                for result in results
+                if result["cluster"]["pattern"] in PATTERNS
+            ]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Unusable(f"{path}: no result of tzmark bench: {error!r}") from error
         if not results:
