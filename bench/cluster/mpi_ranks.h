@@ -26,6 +26,7 @@ class MpiRanks final : public Ranks {
  private:
   // Returns false where it would not be faster.
   bool broadcast_parts(std::span<std::byte> memory, unsigned root);
+  void pass_around(std::span<std::byte> memory);
 
   unsigned rank_ = 0, size_ = 1;
   HostOfRank host_;

@@ -1,10 +1,11 @@
-"""Which rank sends what to which in a collective call, as OpenMPI 4.1 chooses the algorithm over TCP.
+"""Which rank sends what to which in a collective call: by ourselves, or as OpenMPI 4.1 chooses over TCP.
 
 A call is a sequence of steps. In a step, the same number of bytes goes from each sender to each receiver at the same
 time, and the next step begins when all of them have arrived: a rank forwards what it received, so that the last message
 decides after at most as many steps as there are binary digits in the number of ranks.
 
-Two facts about OpenMPI 4.1 decide most of the time:
+Parts of some size go around in a ring (bench/cluster/mpi_ranks.cc). Two facts about OpenMPI 4.1 decide the time of the
+others, and of two ranks:
 
 - MPI_Allgather in place passes 0 as the bytes of a part on to the choice of the algorithm, which then takes the one for
   tiny messages: recursive doubling where the number of ranks is a power of two, else Bruck's.
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 
 EAGER_BYTES = 64 << 10
-# cluster/mpi_ranks.cc: broadcasts as MPI_Scatter and MPI_Allgather if the parts have at least this.
+# cluster/mpi_ranks.cc: parts of at least this are scattered to be broadcast, and gathered in a ring.
 PART_BYTES_MIN = 64 << 10
 RADIX = 4  # of the tree of the k-nomial broadcast
 
@@ -34,10 +35,11 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Step:
-    """Messages of equal size that are under way at the same time."""
+    """Messages of equal size that are under way at the same time. times: so many such steps follow each other."""
 
     pairs: Pairs
     size_bytes: int
+    times: int = 1
 
 
 def broadcast(ranks: int, size_bytes: int, takes_turns: bool) -> Iterator[Step]:
@@ -57,7 +59,11 @@ def broadcast(ranks: int, size_bytes: int, takes_turns: bool) -> Iterator[Step]:
 
 
 def allgather(ranks: int, part_bytes: int, takes_turns: bool) -> Iterator[Step]:
-    """Yields the steps of MPI_Allgather in place."""
+    """Returns the steps of MpiRanks::all_gather."""
+    if part_bytes >= PART_BYTES_MIN:
+        if ranks == 2:
+            return _exchange(ranks, 1, part_bytes, takes_turns)
+        return iter([Step(_to_next(ranks), part_bytes, ranks - 1)])
     # From 2,048 ranks on, and below 4,096, Bruck's algorithm is the one for tiny messages.
     doubles = _is_power_of_two(ranks) and not 2048 <= ranks < 4096
     return _gathered(ranks, part_bytes, takes_turns, doubles)
@@ -96,6 +102,11 @@ def _exchange(
 @cache
 def _to_all(ranks: int) -> Pairs:
     return Pairs(tuple((0, rank) for rank in range(1, ranks)))
+
+
+@cache
+def _to_next(ranks: int) -> Pairs:
+    return Pairs(tuple((rank, (rank + 1) % ranks) for rank in range(ranks)))
 
 
 @cache

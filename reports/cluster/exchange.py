@@ -154,11 +154,12 @@ class Exchange:
         if SEND not in self._classes_of(step.pairs).kinds:
             return  # within the memory of each host
         is_long = step.size_bytes > EAGER_BYTES
-        latency_s = self._cluster.latency_s * (LONG_MESSAGE_LATENCIES if is_long else 1)
+        latencies = step.times * (LONG_MESSAGE_LATENCIES if is_long else 1)
+        latency_s = self._cluster.latency_s * latencies
         while latency_s > 0:
             latency_s -= self._pass(NONE, latency_s)
             self._start_transfers(number)
-        left_bytes = float(step.size_bytes)
+        left_bytes = float(step.times * step.size_bytes)
         while left_bytes > BYTES_LEFT:
             rate = self._shares(step.pairs)[1].rate_bytes_per_s
             left_bytes -= rate * self._pass(step.pairs, left_bytes / rate)

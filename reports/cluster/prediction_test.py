@@ -48,15 +48,23 @@ class Collectives(unittest.TestCase):
         counts = Counter[int]()
         for step in steps:
             for _, receiver in step.pairs.ranks:
-                counts[receiver] += step.size_bytes
+                counts[receiver] += step.times * step.size_bytes
         return counts
 
     def test_allgather_brings_every_part_to_every_rank_once(self) -> None:
         for ranks in (2, 3, 4, 6, 8, 33, 64, 100, 2048, 10_000):
             for takes_turns in (True, False):
-                steps = list(collectives.allgather(ranks, MIB, takes_turns))
-                expected = dict.fromkeys(range(ranks), (ranks - 1) * MIB)
-                self.assertEqual(self.received(steps), expected, ranks)
+                for part in (MIB, 1000):
+                    steps = list(collectives.allgather(ranks, part, takes_turns))
+                    expected = dict.fromkeys(range(ranks), (ranks - 1) * part)
+                    self.assertEqual(self.received(steps), expected, ranks)
+
+    def test_long_parts_go_around_and_no_two_ranks_take_turns(self) -> None:
+        for ranks in (3, 8, 100):
+            (step,) = collectives.allgather(ranks, MIB, True)
+            self.assertEqual(step.times, ranks - 1)
+            pairs = set(step.pairs.ranks)
+            self.assertFalse(pairs & {(b, a) for a, b in pairs})
 
     def test_a_tree_brings_the_message_to_every_rank_once(self) -> None:
         for ranks, size in ((2, 8 * MIB), (20, 1000), (129, 8 * MIB), (1000, 8 * MIB)):
