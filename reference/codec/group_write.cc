@@ -36,49 +36,24 @@ enum class WriteStep : std::uint64_t {
   kNamed,
 };
 
-// Takes everything that a plan writes besides headers and data. Not thread-safe.
-class FrameSink : public File {
+// The digest of everything that a plan writes besides headers and data, in order. Not thread-safe.
+class FrameDigest final : public File {
  public:
   std::string_view io_path() const override { return "frame"; }
   std::uint64_t size() const override { return 0; }
-
- protected:
-  std::size_t read_some(std::uint64_t, MutableBuffer) override { return 0; }
-  void sync_all() override {}
-};
-
-class FrameDigest final : public FrameSink {
- public:
   Sha256Digest finish() { return hash_.finish(); }
 
  protected:
+  std::size_t read_some(std::uint64_t, MutableBuffer) override { return 0; }
   std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
     hash_.update(std::as_bytes(std::span(&offset, 1)));
     hash_.update(in.bytes());
     return in.size;
   }
+  void sync_all() override {}
 
  private:
   Sha256 hash_;
-};
-
-// Throws unless the other file has all of it.
-class FrameComparison final : public FrameSink {
- public:
-  explicit FrameComparison(File& other) : other_(other) {}
-
- protected:
-  std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
-    std::vector<std::byte> found(in.size);
-    other_.read_at(offset, std::span(found));
-    if (std::memcmp(found.data(), in.data, in.size) != 0) {
-      throw Error(ErrorCode::kFileChanged, "the file that rank 0 has begun is another one here", offset);
-    }
-    return in.size;
-  }
-
- private:
-  File& other_;
 };
 
 WritePlan plan_for_group(const TensorTable& tensors, const WriteOptions& options) {
@@ -123,8 +98,11 @@ void require_division(Group& group, const TensorRange& own, std::size_t tensors)
   if (end != tensors) throw Error(ErrorCode::kUsage, fmt::format("no rank writes the tensors from {} on", end));
 }
 
-// A name in a directory, as it is broadcast.
-using NameWire = std::array<char, NAME_MAX + 1>;
+// The file that rank 0 has begun, as it is broadcast.
+struct BegunWire {
+  std::array<char, NAME_MAX + 1> name;  // in its directory
+  std::uint64_t inode;
+};
 
 // The file that rank 0 makes.
 class MadeByFirst {
@@ -138,40 +116,41 @@ class MadeByFirst {
     plan.write_frame(output_.file(), output_.file());
     // Other machines ask the server.
     output_.file().sync();
-    std::ranges::copy(output_.name_for_others(), name_.begin());
+    std::ranges::copy(output_.name_for_others(), begun_.name.begin());
+    begun_.inode = status_of(AtomicFileIn::state(output_).descriptor.get()).st_ino;
   }
 
   File& file() { return output_.file(); }
-  NameWire& name() { return name_; }
+  const BegunWire& begun() const { return begun_; }
   bool commit(const NamesWait& wait) { return replaced_.commit(output_, wait); }
 
  private:
   const std::shared_ptr<const Directory> directory_;
   AtomicFileIn output_;
   const ReplacedSource replaced_;
-  NameWire name_{};
+  BegunWire begun_{};
 };
 
 // That file on another rank, which removes it, too, if it fails or a signal ends it: rank 0 may be dead then.
 class MadeByOther {
  public:
-  // Others may write to the directory: throws TZE-ENV rules unless the file is this user's, and has what rank 0 has
-  // written.
-  MadeByOther(const std::string& file_name, const NameWire& name, const WritePlan& plan, std::string_view io_path)
+  // Others may write to the directory: throws TZE-ENV rules unless the file is this user's, and that of rank 0.
+  // Nothing is read: it would stay in caches that do not see what other machines write, as GlusterFS has.
+  MadeByOther(const std::string& file_name, const BegunWire& begun, std::string_view io_path)
       : directory_(std::make_shared<const Directory>(Directory::of(file_name))) {
-    const std::string entry(name.data(), ::strnlen(name.data(), name.size()));
+    const std::string entry(begun.name.data(), ::strnlen(begun.name.data(), begun.name.size()));
     Descriptor descriptor = directory_->open_file(entry, O_RDWR);
     struct stat status {};
     if (descriptor.get() < 0 || ::fstat(descriptor.get(), &status) != 0) {
       throw_errno(ErrorCode::kOpenFailed, fmt::format("{}, which rank 0 has made", directory_->path(entry)));
     }
-    if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-      throw Error(ErrorCode::kOpenFailed, fmt::format("{} is not the file that rank 0 has made: others may write to it",
-                                                      directory_->path(entry)));
+    const bool is_mine = status.st_uid == ::geteuid() && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+    if (!S_ISREG(status.st_mode) || !is_mine || status.st_ino != begun.inode) {
+      throw Error(ErrorCode::kOpenFailed,
+                  fmt::format("{} is not the file that rank 0 has made, or has another number (inode) on this machine",
+                              directory_->path(entry)));
     }
     file_ = open_file(std::move(descriptor), directory_->path(entry), OpenMode::kModify, io_path);
-    FrameComparison frame(*file_);
-    plan.write_frame(frame, frame);
     file_->expect_sync();
     removed_.emplace(directory_, entry);
   }
@@ -240,11 +219,11 @@ WriteResult write_together(const std::string& file_name, const TensorTable& tens
     require_no_undo_journal(file_name);
     made.emplace(file_name, *plan, source, options);
   });
-  NameWire name{};
-  if (is_first) name = made->name();
-  broadcast_together(group, std::as_writable_bytes(std::span(name)), 0);
+  BegunWire begun{};
+  if (is_first) begun = made->begun();
+  broadcast_together(group, std::as_writable_bytes(std::span(&begun, 1)), 0);
   together(WriteStep::kJoined, [&](RankReport&) {
-    if (!is_first) opened.emplace(file_name, name, *plan, options.io_path);
+    if (!is_first) opened.emplace(file_name, begun, options.io_path);
     File& file = is_first ? made->file() : opened->file();
     records = make_record_writer(file, file, *plan, source, options, own.first, own.end);
   });

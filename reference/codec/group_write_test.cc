@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -145,6 +147,62 @@ TEST_F(GroupWriteTest, AGroupThatBreaksAtAnyMomentLeavesTheOldFileOrTheNewOne) {
   }
   EXPECT_TRUE(is_new);
   EXPECT_GT(moment, 5U);
+}
+
+// Passes everything on, and lets a test act when rank 0 has told the name of the file that it has begun.
+class ActsOnName final : public Group {
+ public:
+  ActsOnName(Group& group, std::function<void(const std::string& name)> act) : group_(group), act_(std::move(act)) {}
+
+  unsigned rank() const override { return group_.rank(); }
+  unsigned size() const override { return group_.size(); }
+  void broadcast(std::span<std::byte> memory, unsigned root) override {
+    group_.broadcast(memory, root);
+    const std::string name(reinterpret_cast<const char*>(memory.data()),
+                           ::strnlen(reinterpret_cast<const char*>(memory.data()), memory.size()));
+    if (memory.size() < kReportBytes && name.find(".tmp-") != std::string::npos) act_(name);
+  }
+  void all_gather(std::span<std::byte> memory) override { group_.all_gather(memory); }
+
+ private:
+  Group& group_;
+  const std::function<void(const std::string&)> act_;
+};
+
+TEST_F(GroupWriteTest, WhatTakesTheNameOfTheFileThatIsBegunIsNotWrittenTo) {
+  namespace fs = std::filesystem;
+  const std::string victim = directory_ / "victim";
+  const std::vector<std::pair<std::string, std::function<void(const std::string&)>>> attacks = {
+      {"link", [&](const std::string& name) { fs::create_symlink(victim, name); }},
+      {"hard link", [&](const std::string& name) { fs::create_hard_link(victim, name); }},
+      {"file", [&](const std::string& name) { fs::copy_file(victim, name); }},
+      {"directory", [&](const std::string& name) { fs::create_directory(name); }},
+      {"nothing", [](const std::string&) {}},
+  };
+  for (const auto& [what, attack] : attacks) {
+    test::write_whole(victim, std::as_bytes(std::span("private")));
+    fs::permissions(victim, fs::perms::owner_read | fs::perms::owner_write);
+    test::write_whole(file_, std::as_bytes(std::span("old")));
+    ThreadsGroup group(3);
+    const auto thrown = group.run([&](Group& rank) {
+      const MemorySource source = content_.source();
+      ActsOnName acting(rank, [&](const std::string& name) {
+        if (rank.rank() != 2) return;
+        // The file of rank 0 goes on under another name, so that its inode is not given to the next one.
+        fs::rename(directory_ / name, directory_ / "away");
+        attack(directory_ / name);
+      });
+      write_together(file_, content_.table, share_of(content_.table, rank.rank(), rank.size()), source, acting,
+                     options_of(Layout::kV4));
+    });
+    for (const std::exception_ptr& one : thrown) {
+      ASSERT_NE(one, nullptr) << what;
+      EXPECT_EQ(as_error(one).code(), ErrorCode::kOpenFailed) << what << ": " << as_error(one).what();
+    }
+    EXPECT_EQ(read_whole(victim).size(), sizeof "private") << what;
+    EXPECT_EQ(read_whole(file_).size(), sizeof "old") << what;
+    for (const auto& entry : fs::directory_iterator(directory_.name())) fs::remove_all(entry);
+  }
 }
 
 TEST_F(GroupWriteTest, WhatDoesNotFitTogetherIsRefusedOnAllRanks) {
