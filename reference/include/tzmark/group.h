@@ -167,7 +167,7 @@ TensorRange share_of(const TensorTable& tensors, unsigned rank, unsigned size);
 // the options are equal on all ranks, and the ranges, in any order, divide the tensors. The source of a rank is only
 // asked for its own tensors.
 // file_name: one file, on a file system that all ranks share and that keeps what two machines write to neighbouring
-// bytes of a page, as local ones, NFS, Lustre and GlusterFS do. All ranks run as one user.
+// bytes of a page, as local ones and GlusterFS do, and NFS and Lustre should. All ranks run as one user.
 // The file appears under its name after every rank has written and synced its part. If a rank fails, no file appears,
 // an old one stays, and every rank throws: a rank on which something failed what it threw, and the others the error of
 // the lowest such rank. Where all ranks are killed at once, a temporary file may be left.
