@@ -87,7 +87,10 @@ void throw_problem_of(const std::vector<RankRun>& runs) {
     if (!runs[rank].error_code) continue;
     Error error = error_of(runs[rank], rank);
     if (means_wrong_bytes(error)) throw error;
-    if (!first) first.emplace(std::move(error));
+    // That another rank has failed says less than what that one says.
+    if (!first || (first->code() == ErrorCode::kCheckpointPeer && error.code() != first->code())) {
+      first.emplace(std::move(error));
+    }
   }
   if (first) throw *first;
 }

@@ -40,7 +40,8 @@ std::string to_text(const RankRun& run);
 // Throws TZE-ENV-006 for a text that to_text has not made.
 RankRun rank_run_from(const std::string& text);
 
-// Throws the error of the lowest rank that failed, with the rank and its host; of wrong bytes rather than of others.
+// Throws the error of the lowest rank that failed, with the rank and its host: one of wrong bytes rather than others,
+// and only if there is no other that another rank has failed.
 void throw_problem_of(const std::vector<RankRun>& runs);
 
 }  // namespace tzmark::bench

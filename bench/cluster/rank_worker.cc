@@ -233,7 +233,7 @@ void RankWorker::move(const Plan& plan, const Order& order, RankRun& run) {
 }
 
 void RankWorker::write(const Order& order, RankRun& run) {
-  writes_->renew();
+  guarded(run, [&] { writes_->renew(); });
   ranks_.barrier();
   const auto begin = Clock::now();
   run.began_ns = static_cast<std::uint64_t>(begin.time_since_epoch() / std::chrono::nanoseconds(1));

@@ -93,8 +93,17 @@ void RankWrites::write(Pattern pattern, RankRun& run) {
   Sharding sharding;
   sharding.strategy = Sharding::Strategy::kZeroPartitioned;
   const std::string save_id = fmt::format("{}-{}", std::filesystem::path(directory_).filename().string(), writes_);
-  checkpointer_.save_distributed(checkpoint(), ranks_.rank(), ranks_.size(), views, {}, state, sharding,
-                                 {.save_id = save_id, .agree = [&](bool mine) { return ranks_.agree(mine); }});
+  try {
+    checkpointer_.save_distributed(checkpoint(), ranks_.rank(), ranks_.size(), views, {}, state, sharding,
+                                   {.save_id = save_id, .agree = [&](bool mine) { return ranks_.agree(mine); }});
+  } catch (...) {
+    // A save that cannot take part tells the others so from a thread of its own, and MPI takes one call at a time.
+    try {
+      checkpointer_.wait();
+    } catch (const Error&) {
+    }
+    throw;
+  }
   run.stall_ns = static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1));
   checkpointer_.wait();
 }

@@ -1,8 +1,11 @@
-// Ranks of MPI that write one file again and again, for a test that kills one of them: usage FILE a|b|both. a and b are
-// files of equal size and other bytes, written once; both takes turns until the program ends. A single rank writes its
-// file without the others' code, to compare with.
+// Ranks of MPI that write one file again and again, for a test that kills one of them: usage FILE a|b|both|dies. a and
+// b are files of equal size and other bytes, written once; both takes turns until the program ends; with dies, rank 0
+// is killed while it writes. A single rank writes its file without the others' code, to compare with.
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -35,12 +38,24 @@ std::vector<std::vector<std::byte>> data_of(const TensorTable& tensors, char let
   return data;
 }
 
+// Data that ends its process.
+class Deadly final : public TensorSource {
+ public:
+  std::unique_ptr<TensorStream> open(std::size_t) const override {
+    std::raise(SIGKILL);
+    std::abort();
+  }
+};
+
 void write(const std::string& file_name, char letter, Ranks& ranks) {
   const TensorTable tensors = table();
   const auto data = data_of(tensors, letter);
   std::vector<ConstBuffer> views;
   for (const auto& bytes : data) views.emplace_back(bytes.data(), bytes.size());
-  const MemorySource source(std::move(views));
+  const MemorySource in_memory(std::move(views));
+  const Deadly deadly;
+  const bool dies = letter == 'd' && ranks.rank() == 0;
+  const TensorSource& source = dies ? static_cast<const TensorSource&>(deadly) : in_memory;
   WriteOptions options;
   options.layout = Layout::kV5Segments;
   options.threads = 1;

@@ -26,8 +26,9 @@ constexpr int kWritable = 0x200;  // PyBUF_WRITE, which the headers of the limit
 class PythonGroup final : public Group {
  public:
   // broadcast: called as broadcast(memory, root). all_gather: called as all_gather(memory), or None. Both are borrowed.
-  PythonGroup(unsigned rank, unsigned size, PyObject* broadcast, PyObject* all_gather)
-      : rank_(rank), size_(size), broadcast_(broadcast), all_gather_(all_gather) {
+  // meter: of the load, which it ends.
+  PythonGroup(unsigned rank, unsigned size, PyObject* broadcast, PyObject* all_gather, const Meter& meter)
+      : rank_(rank), size_(size), broadcast_(broadcast), all_gather_(all_gather), meter_(meter) {
     if (rank >= size) {
       throw Error(ErrorCode::kUsage,
                   "a group of " + std::to_string(size) + " has no rank " + std::to_string(rank) + ", counted from 0");
@@ -41,6 +42,8 @@ class PythonGroup final : public Group {
     if (all_gather_ == Py_None) return Group::all_gather(memory);
     call(all_gather_, memory, std::nullopt);
   }
+
+  void check() override { meter_.check(); }
 
   // What one of the functions raised, which broke the group; null if none did.
   Ref take_raised() { return std::move(raised_); }
@@ -71,6 +74,7 @@ class PythonGroup final : public Group {
   const unsigned rank_, size_;
   PyObject* const broadcast_;
   PyObject* const all_gather_;
+  const Meter& meter_;
   Ref raised_;
 };
 
@@ -123,12 +127,12 @@ PyObject* load_together(PyObject*, PyObject* arguments) {
   }
   return guarded(file_name, [&] {
     if (*file_name == '\0') throw Error(ErrorCode::kUsage, "the file name is empty");
-    PythonGroup group(rank, size, broadcast, all_gather);
+    Meter meter;
+    PythonGroup group(rank, size, broadcast, all_gather, meter);
     GroupReadOptions group_options;
     group_options.how = group_read(how);
     const Verification checks = verification(verify);
     const auto pages = huge_pages != 0 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall;
-    Meter meter;
     ReadOptions options;
     options.key = key_source(key, passphrase);
     options.io_path = io;

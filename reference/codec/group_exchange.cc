@@ -32,10 +32,10 @@ constexpr unsigned kRemoteThreadsMax = 4;        // each of which decrypts TLS
 constexpr std::chrono::milliseconds kPatience{20};
 constexpr std::chrono::milliseconds kBetweenChecks{250};  // see set_wait_check
 
-// What the wait check throws; nothing if it does not.
-std::optional<Error> failed_wait_check() {
+// What the check of the group throws; nothing if it does not.
+std::optional<Error> failed_check(Group& group) {
   try {
-    check_wait();
+    group.check();
   } catch (...) {
     return as_error(std::current_exception());
   }
@@ -326,7 +326,7 @@ void GroupExchange::exchange_round(std::size_t number, Lock& lock) {
     RankReport report{.number = *own, .file_bytes = file_.size()};
     if (place.error || !place.is_dealt) {
       report.error = of_rank(group_.rank(), place.error ? *place.error : *own_error_);
-    } else if (const std::optional<Error> interrupted = failed_wait_check()) {
+    } else if (const std::optional<Error> interrupted = failed_check(group_)) {
       report.error = of_rank(group_.rank(), *interrupted);
     }
     encode_report(report, memory_of(*own).last(kReportBytes));

@@ -432,27 +432,38 @@ TEST_F(TogetherTest, GroupThatBreaksEndsEveryRank) {
 }
 
 // The ranks do not exchange what is left of the file.
-TEST_F(TogetherTest, WaitCheckEndsTheExchange) {
+TEST_F(TogetherTest, CheckOfOneRankEndsTheExchangeOfAll) {
+  class Checked final : public Group {
+   public:
+    Checked(Group& group, const bool& is_interrupted) : group_(group), is_interrupted_(is_interrupted) {}
+    unsigned rank() const override { return group_.rank(); }
+    unsigned size() const override { return group_.size(); }
+    void broadcast(std::span<std::byte> memory, unsigned root) override { group_.broadcast(memory, root); }
+    void all_gather(std::span<std::byte> memory) override { group_.all_gather(memory); }
+    void check() override {
+      if (is_interrupted_ && rank() == 1) throw OwnException("interrupted");
+    }
+
+   private:
+    Group& group_;
+    const bool& is_interrupted_;
+  };
   set_up(3, large_and_small().write({}));
-  const auto count_broadcasts = [&](const std::function<void()>& begin, std::vector<std::exception_ptr>& thrown) {
+  const auto count_broadcasts = [&](bool is_interrupted, std::vector<std::exception_ptr>& thrown) {
     ThreadsGroup group(3, {.delay = std::chrono::milliseconds(1), .slow_rank = 2});
     thrown = group.run([&](Group& of_rank) {
+      Checked checked(of_rank, is_interrupted);
       read_together(
-          "model", [&](const std::string& name) { return files_[of_rank.rank()]->open(name); }, of_rank,
-          group_options(GroupRead::kGather, kSmallChunk, 0), {}, [&](const Reader&) { begin(); });
+          "model", [&](const std::string& name) { return files_[of_rank.rank()]->open(name); }, checked,
+          group_options(GroupRead::kGather, kSmallChunk, 0), {}, [](const Reader&) {});
     });
     return group.broadcasts();
   };
   std::vector<std::exception_ptr> thrown;
-  const std::uint64_t all = count_broadcasts([] {}, thrown);
+  const std::uint64_t all = count_broadcasts(false, thrown);
   EXPECT_EQ(std::ranges::count(thrown, nullptr), 3);
 
-  static std::atomic<bool> is_interrupted = false;
-  set_wait_check([] {
-    if (is_interrupted) throw OwnException("interrupted");
-  });
-  EXPECT_LT(count_broadcasts([] { is_interrupted = true; }, thrown), all / 2);
-  set_wait_check(nullptr);
+  EXPECT_LT(count_broadcasts(true, thrown), all / 2);
   for (const std::exception_ptr& exception : thrown) {
     ASSERT_NE(exception, nullptr);
     EXPECT_NE(as_error(exception).message().find("interrupted"), std::string::npos) << as_error(exception).what();

@@ -41,12 +41,13 @@ class FrameDigest final : public File {
  public:
   std::string_view io_path() const override { return "frame"; }
   std::uint64_t size() const override { return 0; }
+  void add(std::uint64_t value) { hash_.update(std::as_bytes(std::span(&value, 1))); }
   Sha256Digest finish() { return hash_.finish(); }
 
  protected:
   std::size_t read_some(std::uint64_t, MutableBuffer) override { return 0; }
   std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
-    hash_.update(std::as_bytes(std::span(&offset, 1)));
+    add(offset);
     hash_.update(in.bytes());
     return in.size;
   }
@@ -62,9 +63,14 @@ WritePlan plan_for_group(const TensorTable& tensors, const WriteOptions& options
   return {tensors, options};
 }
 
-RankReport report_of(const WritePlan& plan) {
+RankReport report_of(const WritePlan& plan, const WriteOptions& options) {
   FrameDigest frame;
   plan.write_frame(frame, frame);
+  // What is in headers alone, or is about the whole file.
+  for (std::size_t i = 0; i < plan.tensors().size(); ++i) frame.add(plan.tensors()[i].module_index);
+  for (const bool choice : {options.crc32, options.sha256, options.unhashed, options.verify_source}) frame.add(choice);
+  frame.add(static_cast<std::uint64_t>(options.existing));
+  frame.add(static_cast<std::uint64_t>(options.durability));
   return {.number = static_cast<std::uint64_t>(WriteStep::kPlanned),
           .file_bytes = plan.file_bytes(),
           .digest = frame.finish()};
@@ -75,13 +81,12 @@ void require_same_plan(const std::vector<RankReport>& reports) {
   for (unsigned rank = 1; rank < reports.size(); ++rank) {
     if (reports[rank].file_bytes == reports[0].file_bytes && reports[rank].digest == reports[0].digest) continue;
     throw Error(ErrorCode::kUsage,
-                fmt::format("rank {} would write another file than rank 0: other tensors, layout or hashes", rank));
+                fmt::format("rank {} would write another file than rank 0: other tensors or options", rank));
   }
 }
 
-// The same: unless the ranges divide the tensors.
-void require_division(Group& group, const TensorRange& own, std::size_t tensors) {
-  std::vector<TensorRange> ranges(group.size());
+// The same: unless the ranges divide the tensors. ranges: memory for one of each rank.
+void require_division(Group& group, std::vector<TensorRange> ranges, const TensorRange& own, std::size_t tensors) {
   ranges[group.rank()] = own;
   gather_together(group, std::as_writable_bytes(std::span(ranges)));
   std::erase_if(ranges, [](const TensorRange& range) { return range.first == range.end; });
@@ -101,7 +106,7 @@ void require_division(Group& group, const TensorRange& own, std::size_t tensors)
 // The file that rank 0 has begun, as it is broadcast.
 struct BegunWire {
   std::array<char, NAME_MAX + 1> name;  // in its directory
-  std::uint64_t inode;
+  std::uint64_t inode, owner;
 };
 
 // The file that rank 0 makes.
@@ -117,7 +122,9 @@ class MadeByFirst {
     // Other machines ask the server.
     output_.file().sync();
     std::ranges::copy(output_.name_for_others(), begun_.name.begin());
-    begun_.inode = status_of(AtomicFileIn::state(output_).descriptor.get()).st_ino;
+    const struct stat status = status_of(AtomicFileIn::state(output_).descriptor.get());
+    begun_.inode = status.st_ino;
+    begun_.owner = status.st_uid;
   }
 
   File& file() { return output_.file(); }
@@ -134,7 +141,7 @@ class MadeByFirst {
 // That file on another rank, which removes it, too, if it fails or a signal ends it: rank 0 may be dead then.
 class MadeByOther {
  public:
-  // Others may write to the directory: throws TZE-ENV rules unless the file is this user's, and that of rank 0.
+  // Others may write to the directory: throws TZE-ENV rules unless the file is that of rank 0, which they cannot open.
   // Nothing is read: it would stay in caches that do not see what other machines write, as GlusterFS has.
   MadeByOther(const std::string& file_name, const BegunWire& begun, std::string_view io_path)
       : directory_(std::make_shared<const Directory>(Directory::of(file_name))) {
@@ -144,10 +151,11 @@ class MadeByOther {
     if (descriptor.get() < 0 || ::fstat(descriptor.get(), &status) != 0) {
       throw_errno(ErrorCode::kOpenFailed, fmt::format("{}, which rank 0 has made", directory_->path(entry)));
     }
-    const bool is_mine = status.st_uid == ::geteuid() && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
-    if (!S_ISREG(status.st_mode) || !is_mine || status.st_ino != begun.inode) {
+    const bool is_closed_to_others = (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+    const bool is_same = status.st_ino == begun.inode && status.st_uid == begun.owner;
+    if (!S_ISREG(status.st_mode) || !is_closed_to_others || !is_same) {
       throw Error(ErrorCode::kOpenFailed,
-                  fmt::format("{} is not the file that rank 0 has made, or has another number (inode) on this machine",
+                  fmt::format("{} is not the file that rank 0 has made, or has another number (inode) or owner here",
                               directory_->path(entry)));
     }
     file_ = open_file(std::move(descriptor), directory_->path(entry), OpenMode::kModify, io_path);
@@ -193,6 +201,7 @@ WriteResult write_together(const std::string& file_name, const TensorTable& tens
                            const TensorSource& source, Group& group, const WriteOptions& options) {
   TZMARK_REQUIRES(group.size() > 0 && group.rank() < group.size());
   std::optional<WritePlan> plan;
+  std::vector<TensorRange> ranges;
   std::optional<MadeByFirst> made;
   std::optional<MadeByOther> opened;
   std::unique_ptr<RecordWriter> records;
@@ -210,9 +219,10 @@ WriteResult write_together(const std::string& file_name, const TensorTable& tens
 
   require_same_plan(together(WriteStep::kPlanned, [&](RankReport& report) {
     plan.emplace(plan_for_group(tensors, options));
-    report = report_of(*plan);
+    report = report_of(*plan, options);
+    ranges.resize(group.size());
   }));
-  require_division(group, own, tensors.size());
+  require_division(group, std::move(ranges), own, tensors.size());
   const bool is_first = group.rank() == 0;
   together(WriteStep::kCreated, [&](RankReport&) {
     if (!is_first) return;

@@ -245,6 +245,31 @@ TEST_F(GroupWriteTest, WhatDoesNotFitTogetherIsRefusedOnAllRanks) {
          write_together(file_, content.table, share_of(content.table, rank.rank(), 2), content.source(), rank,
                         options_of(Layout::kV4));
        }},
+      {"other module indices",
+       [&](Group& rank) {
+         TensorTable table;
+         for (std::size_t i = 0; i < count; ++i) {
+           const TensorInfo tensor = content_.table[i];
+           const auto index = static_cast<std::uint16_t>(tensor.module_index + (i == 50 ? rank.rank() : 0));
+           table.add(tensor.path(), tensor.kind, tensor.dtype, tensor.shape, false, index);
+         }
+         write_together(file_, table, share_of(table, rank.rank(), 2), content_.source(), rank,
+                        options_of(Layout::kV4));
+       }},
+      {"other wishes for a file that is there",
+       [&](Group& rank) {
+         WriteOptions options = options_of(Layout::kV4);
+         if (rank.rank() == 1) options.existing = AtomicFile::Existing::kRefuse;
+         write_together(file_, content_.table, share_of(content_.table, rank.rank(), 2), content_.source(), rank,
+                        options);
+       }},
+      {"other hashes",
+       [&](Group& rank) {
+         WriteOptions options = options_of(Layout::kV4);
+         options.sha256 = rank.rank() == 1;
+         write_together(file_, content_.table, share_of(content_.table, rank.rank(), 2), content_.source(), rank,
+                        options);
+       }},
       {"encryption",
        [&](Group& rank) {
          WriteOptions options = options_of(Layout::kV4);

@@ -75,14 +75,17 @@ def gather_chunk_bytes(file_bytes: int, ranks: int) -> int:
 
 def gather_rounds(cluster: Cluster, file_bytes: int) -> list[Round]:
     """Returns the rounds in which each rank sends a chunk to all. The chunks of the last one are broadcast, unless each
-    rank has one."""
+    rank has one, of which the last may be shorter."""
     chunk_bytes = gather_chunk_bytes(file_bytes, cluster.ranks)
     part_bytes = chunk_bytes + PAGE_BYTES
     steps = collectives.allgather(cluster.ranks, part_bytes, cluster.takes_turns)
     memory_bytes = cluster.ranks * part_bytes
+    gathered = Round(chunk_bytes, memory_bytes, tuple(steps))
     whole, rest_bytes = divmod(file_bytes, chunk_bytes * cluster.ranks)
-    rounds = [Round(chunk_bytes, memory_bytes, tuple(steps))] * whole
-    if rest_bytes > 0:
+    rounds = [gathered] * whole
+    if rest_bytes > chunk_bytes * (cluster.ranks - 1):
+        rounds.append(gathered)
+    elif rest_bytes > 0:
         # All links of hosts are equal, so that any root takes as long as rank 0.
         one_by_one = _broadcasts(cluster, rest_bytes, chunk_bytes)
         joined = tuple(step for _, steps in one_by_one for step in steps)

@@ -24,6 +24,7 @@ class Measured:
 
     pattern: str
     ranks: int
+    hosts: int
     unique_bytes: int
     bytes: int
     last_s: float
@@ -65,6 +66,7 @@ def _of(result: Json) -> Measured:
     return Measured(
         pattern=cluster["pattern"],
         ranks=cluster["ranks"],
+        hosts=cluster["hosts"],
         unique_bytes=cluster["unique_bytes"],
         bytes=result["bytes"],
         last_s=cluster["last_s"]["median"],

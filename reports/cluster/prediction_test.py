@@ -105,6 +105,18 @@ class Exchanges(unittest.TestCase):
         rounds = exchange.broadcast_rounds(cluster, 16 * MIB)
         return exchange.Exchange(cluster, reading, [0], rounds).run().elapsed_s
 
+    def test_a_last_round_with_a_chunk_of_each_rank_is_gathered(self) -> None:
+        chunk = exchange.CHUNK_BYTES
+        for ranks in (4, 8):
+            cluster = cluster_of(ranks)
+            whole = exchange.gather_rounds(cluster, 9 * ranks * chunk)
+            self.assertEqual(
+                exchange.gather_rounds(cluster, 9 * ranks * chunk - 4096), whole
+            )
+            less = exchange.gather_rounds(cluster, (9 * ranks - 1) * chunk)
+            self.assertEqual(less[:-1], whole[:-1])
+            self.assertGreater(len(less[-1].steps), len(whole[-1].steps))
+
     def test_chunks_that_are_read_together_arrive_together(self) -> None:
         report_s = exchange.REPORT_BYTES / MIB
         self.assertAlmostEqual(self.run_broadcast(16), 16 + 2 * (8 + report_s))
@@ -206,6 +218,7 @@ def result(pattern: str, ranks: int, elapsed_s: float) -> Json:
         "cluster": {
             "pattern": pattern,
             "ranks": ranks,
+            "hosts": ranks,
             "unique_bytes": 16 * MIB,
             "last_s": {"median": elapsed_s},
             "open_s": {"median": 0.5},

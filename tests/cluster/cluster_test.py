@@ -378,6 +378,24 @@ class Replaced(unittest.TestCase):
                 one.unlink()
         print(f"after {deaths} deaths: {found[0]} a, {found[1]} b", file=sys.stderr)
 
+    def test_what_a_dead_rank_0_has_begun_is_removed_by_the_others(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory) / "model.tensors"
+            file.write_text("old")
+            for _ in range(3):
+                ended = subprocess.run(
+                    ["mpirun", "--oversubscribe", "-n", str(RANKS), REPLACED_TOGETHER]
+                    + [file, "dies"],
+                    env=environment(TZMARK_TEST_RUN="replaced-dies"),
+                    capture_output=True,
+                    timeout=60,
+                )
+                self.assertNotEqual(ended.returncode, 0)
+                while ranks_of("replaced-dies"):
+                    time.sleep(0.01)
+                self.assertEqual(list(Path(directory).iterdir()), [file])
+                self.assertEqual(file.read_text(), "old")
+
 
 def main() -> int:
     global deaths, runs, slowness

@@ -52,6 +52,9 @@ class Group {
     for (unsigned root = 0; root < size(); ++root) broadcast(memory.subspan(root * part_bytes, part_bytes), root);
   }
 
+  // Called before each chunk that this rank sends; must not block. What it throws ends the read on all ranks.
+  virtual void check() {}
+
  protected:
   Group() = default;
   Group(const Group&) = default;
@@ -170,7 +173,7 @@ TensorRange share_of(const TensorTable& tensors, unsigned rank, unsigned size);
 // bytes of a page, as local ones and GlusterFS do, and NFS and Lustre should. All ranks run as one user.
 // The file appears under its name after every rank has written and synced its part. If a rank fails, no file appears,
 // an old one stays, and every rank throws: a rank on which something failed what it threw, and the others the error of
-// the lowest such rank. Where all ranks are killed at once, a temporary file may be left.
+// the lowest such rank. Where rank 0 or all ranks are killed, a temporary file may be left.
 // Throws kUsage on all ranks for encryption and detached data, for tables or options that differ, and for ranges that
 // overlap or leave a tensor out.
 WriteResult write_together(const std::string& file_name, const TensorTable& tensors, const TensorRange& own,

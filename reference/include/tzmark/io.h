@@ -191,8 +191,7 @@ bool is_url(std::string_view file_name);
 std::string display_name(std::string_view file_name);
 
 // Sets what every thread that waits for a server calls about four times a second, for programs that a person
-// interrupts; nullptr for nothing. What it throws ends the read. A rank of a Group calls it before each chunk that it
-// sends, too, so that the read ends on all ranks. Thread-safe, as the function must be.
+// interrupts; nullptr for nothing. What it throws ends the read. Thread-safe, as the function must be.
 using WaitCheck = void (*)();
 void set_wait_check(WaitCheck check);
 
