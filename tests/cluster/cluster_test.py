@@ -271,21 +271,21 @@ class Cluster(unittest.TestCase):
     def test_a_slow_rank_is_named_and_no_other(self) -> None:
         self.assertTrue(SLOW_READS.exists(), "it is built with the tests")
         # Ranks that wait for storage need no core meanwhile, and there may be few.
-        equal = {"TZMARK_TEST_READ_US": "10000", "LD_PRELOAD": str(SLOW_READS)}
+        equal = {"TZMARK_TEST_READ_US": "40000", "LD_PRELOAD": str(SLOW_READS)}
         slowed = equal | {
             "TZMARK_TEST_SLOW_RANK": "2",
             "TZMARK_TEST_SLOWNESS": str(slowness),
         }
-        # More rounds than by default: what a busy machine delays counts less.
+        # Little is copied in that time, which a busy machine would delay.
         how = ("--pattern", "rotated", "--cache", "warm", "--io", "pwrite")
-        how += ("--rounds", "20")
+        how += ("--scale", "8MiB", "--block", "1MiB")
         named: dict[str, list[list[int]]] = {"none": [], "one": []}
         # One may be missed on a busy machine; of many, a share is told below.
         while len(named["one"]) < runs or (
             [2] not in named["one"] and len(named["one"]) < runs + 4
         ):
             for kind, variables in (("none", equal), ("one", slowed)):
-                document = self.result(*how, "--scale", "32MiB", **variables)
+                document = self.result(*how, **variables)
                 (result,) = document["results"]
                 named[kind].append([one["rank"] for one in result["cluster"]["slow"]])
         tries = len(named["one"])
