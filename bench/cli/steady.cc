@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "cli/result_document.h"
-#include "harness/disks.h"
+#include "harness/device_counters.h"
 #include "harness/free_memory.h"
 #include "harness/or_null.h"
 

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <utility>
 
-#include "harness/disks.h"
+#include "harness/device_counters.h"
 #include "harness/free_memory.h"
 #include "harness/threads.h"
 #include "subjects/block_mover.h"

@@ -1,4 +1,4 @@
-// Resolves disks through sysfs and reads their counters; see disks.h.
+// Resolves disks through sysfs; see disks.h.
 #include "harness/disks.h"
 
 #include <fmt/format.h>
@@ -6,17 +6,12 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "harness/errno_error.h"
 #include "harness/mount.h"
-#include "harness/small_file.h"
 
 namespace tzmark::bench {
 namespace {
-
-// The unit of /proc/diskstats, whatever the sectors of the device are (Documentation/block/stat.rst).
-constexpr std::uint64_t kSectorBytes = 512;
 
 void add_disks(const std::filesystem::path& entry, std::vector<std::string>& disks) {
   std::error_code gone;
@@ -51,34 +46,6 @@ std::vector<std::string> disks_below(const std::string& directory) {
     device = status.st_rdev;
   }
   return disks_below("/sys", major(device), minor(device));
-}
-
-std::optional<DeviceCounters> parse_diskstats(std::string_view diskstats, const std::vector<std::string>& disks) {
-  DeviceCounters sum;
-  std::size_t found = 0;
-  std::istringstream lines{std::string(diskstats)};
-  for (std::string line; std::getline(lines, line);) {
-    // MAJOR MINOR NAME, reads: done merged SECTORS ms, writes: done merged SECTORS ms, ...
-    std::istringstream words(line);
-    std::string name;
-    std::uint64_t skipped = 0;
-    std::uint64_t read_sectors = 0;
-    std::uint64_t written_sectors = 0;
-    words >> skipped >> skipped >> name >> skipped >> skipped >> read_sectors >> skipped >> skipped >> skipped >>
-        written_sectors;
-    if (!words || std::ranges::find(disks, name) == disks.end()) continue;
-    sum.read_bytes += read_sectors * kSectorBytes;
-    sum.written_bytes += written_sectors * kSectorBytes;
-    ++found;
-  }
-  if (found == 0 || found != disks.size()) return {};
-  return sum;
-}
-
-std::optional<DeviceCounters> device_counters(const std::string& directory) {
-  const std::vector<std::string> disks = disks_below(directory);
-  if (disks.empty()) return {};
-  return parse_diskstats(read_text("/proc/diskstats").value_or(""), disks);
 }
 
 }  // namespace tzmark::bench

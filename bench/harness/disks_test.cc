@@ -1,16 +1,12 @@
-// Disks below a directory with a fake sysfs, and counters with a fake and the real diskstats.
+// Disks below a directory with a fake sysfs, and the mount of a directory.
 #include "harness/disks.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "harness/mount.h"
-#include "harness/page_cache.h"
-#include "harness/small_file.h"
 #include "harness/test_tmpfs.h"
 #include "testing/files/test_directory.h"
-#include "tzmark/error.h"
 
 namespace tzmark::bench {
 namespace {
@@ -57,53 +53,11 @@ TEST_F(MadeUpSys, IsFollowedDownToWholeDisks) {
   EXPECT_THAT(disks_below(sys_, 7, 7), IsEmpty());
 }
 
-constexpr std::string_view kDiskstats =
-    "   8       0 sda 10 1 1000 5 20 2 2000 6 0 7 11 0 0 0 0 1 1\n"
-    "   8       3 sda3 10 1 900 5 20 2 1900 6 0 7 11 0 0 0 0 1 1\n"
-    " 259       0 nvme0n1 10 1 30 5 20 2 40 6 0 7 11\n";
-
-TEST(Diskstats, CountsSectorsOf512Bytes) {
-  const auto one = parse_diskstats(kDiskstats, {"sda"});
-  ASSERT_TRUE(one);
-  EXPECT_EQ(one->read_bytes, 1000u * 512);
-  EXPECT_EQ(one->written_bytes, 2000u * 512);
-  const auto both = parse_diskstats(kDiskstats, {"nvme0n1", "sda"});
-  ASSERT_TRUE(both);
-  EXPECT_EQ(both->read_bytes, 1030u * 512);
-  EXPECT_EQ(both->written_bytes, 2040u * 512);
-}
-
-TEST(Diskstats, MissingDiskIsNothing) {
-  EXPECT_FALSE(parse_diskstats(kDiskstats, {"sdb"}));
-  EXPECT_FALSE(parse_diskstats(kDiskstats, {"sda", "sdb"}));
-  EXPECT_FALSE(parse_diskstats("", {"sda"}));
-}
-
-TEST(DeviceCounters, SeeWhatTheDeviceDid) {
-  constexpr std::size_t kBytes = 8 << 20;
-  const test::TestDirectory directory;
-  const auto before = device_counters(directory.name());
-  if (!before) GTEST_SKIP() << "no block device below " << directory.name();
-  const std::string file_name = directory / "file";
-  test::write_whole(file_name, test::random_bytes(kBytes, 1));
-  ASSERT_EQ(drop(file_name), 0);
-  const auto written = device_counters(directory.name());
-  warm(file_name);
-  const auto read = device_counters(directory.name());
-  ASSERT_TRUE(written && read);
-  // Other processes may use the disk too, so the count may be higher but not lower.
-  EXPECT_GE((*written - *before).written_bytes, kBytes);
-  EXPECT_GE((*read - *written).read_bytes, kBytes);
-}
-
-TEST(DeviceCounters, NothingWithoutADevice) {
+TEST(Disks, AreNoneOfMemory) {
   const std::string tmpfs = "/dev/shm";
   if (!test::is_tmpfs(tmpfs)) GTEST_SKIP() << "no tmpfs at " << tmpfs;
   EXPECT_THAT(disks_below(tmpfs), IsEmpty());
-  EXPECT_FALSE(device_counters(tmpfs));
 }
-
-TEST(DeviceCounters, AbsentDirectoryIsAnError) { EXPECT_THROW(device_counters("/no/such/directory"), Error); }
 
 TEST(Mount, IsTheLineOfItsNumber) {
   constexpr std::string_view kMountinfo =

@@ -11,9 +11,7 @@
 #include "tzmark/descriptor.h"
 
 namespace tzmark::bench {
-namespace {
 
-// The kernel writes white space and backslashes of names as three octal digits: "/data\040set".
 std::string unescaped(const std::string& name) {
   std::string plain;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -27,8 +25,6 @@ std::string unescaped(const std::string& name) {
   }
   return plain;
 }
-
-}  // namespace
 
 std::optional<Mount> parse_mount(std::string_view mountinfo, std::string_view mount_id) {
   std::istringstream lines{std::string(mountinfo)};

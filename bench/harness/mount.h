@@ -21,4 +21,7 @@ std::optional<Mount> mount_of(const std::string& directory);
 // Parses the line of mountinfo with that id.
 std::optional<Mount> parse_mount(std::string_view mountinfo, std::string_view mount_id);
 
+// The kernel writes white space and backslashes of names as three octal digits: "/data\040set".
+std::string unescaped(const std::string& name);
+
 }  // namespace tzmark::bench

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "harness/disks.h"
+#include "harness/device_counters.h"
 
 namespace tzmark::bench {
 namespace {
