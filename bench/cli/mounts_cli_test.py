@@ -154,14 +154,20 @@ class Fuse(MountTest):
 
     def test_builds_in_turn_go_on(self) -> None:
         self.fuse()
-        output = self.run_tzmark(
-            *("bench", "against", TZMARK, "--dir", self.place, "--budget", "8s"),
-            *("--io", "pwrite", "--verify", "none", "--no-raw", "--scale", "2MiB"),
-            status=2,
-        )
-        rows = {
-            row["id"].split()[1]: row for row in self.document("bench-against")["rows"]
-        }
+        # A busy machine needs longer until there is one process of each build.
+        for budget_s in (8, 32, 128):
+            output = self.run_tzmark(
+                *("bench", "against", TZMARK, "--dir", self.place),
+                *("--budget", f"{budget_s}s", "--scale", "2MiB"),
+                *("--io", "pwrite", "--verify", "none", "--no-raw"),
+                status=2,
+            )
+            rows = {
+                row["id"].split()[1]: row
+                for row in self.document("bench-against")["rows"]
+            }
+            if rows["write"]["processes"] > 0:
+                break
         self.assertEqual(rows["read"]["verdict"], "not measured")
         self.assertIn("keep_cache", rows["read"]["why"])
         self.assertGreater(rows["write"]["processes"], 0)
