@@ -35,7 +35,7 @@ std::optional<DeviceCounters> parse_mountstats(std::string_view mountstats, std:
 
 // Returns the sum over the object storage targets of a Lustre file system ("scratch" of "mgs@tcp:/scratch").
 // clients: a directory with a directory "scratch-OST0000-osc-ffff8d2f" for each target, as /proc/fs/lustre/osc. The
-// counters of llite beside it are no measure of storage: they include what the page cache had. Nothing without a
+// counters of llite are no measure of storage: they include what the page cache had. Nothing without a
 // target, or if one cannot be read.
 std::optional<DeviceCounters> lustre_counters(const std::filesystem::path& clients, std::string_view file_system);
 

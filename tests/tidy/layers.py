@@ -35,7 +35,7 @@ LAYERS: Mapping[str, frozenset[str]] = {
 TESTING = "testing"
 TESTING_USERS = (
     "reference/testing",
-    "reference/fuzz",
+    "fuzz",
     "conformance/testing",
     "tests",
 )

@@ -72,7 +72,7 @@ def is_judged(path: Path) -> bool:
     return (
         path.parts[0] in ("reference", "program")
         and path.suffix in (".cc", ".h", ".cu")
-        and path.parts[1] not in ("testing", "fuzz")
+        and path.parts[1] != "testing"
         and not path.stem.endswith("_test")
     )
 

@@ -68,7 +68,10 @@ def opening_comment(path: Path, text: str) -> Iterator[Finding]:
 
 def is_case(path: Path) -> bool:
     """Whether it is a file that a reader is asked about, in which white space may be what is tested."""
-    return "safetensors/cases/" in path.as_posix() and path.suffix != ".py"
+    name = path.as_posix()
+    return name.startswith(("fuzz/seeds/", "fuzz/findings/")) or (
+        "safetensors/cases/" in name and path.suffix != ".py"
+    )
 
 
 def white_space(path: Path, text: str) -> Iterator[Finding]:

@@ -1,37 +1,19 @@
 // Any bytes as a safetensors file and as an index of shards: opening and reading end in a result or in an Error about
 // the file, and what the strict profile accepts the lenient one accepts too.
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string_view>
 
+#include "expect.h"
 #include "safetensors/shard_index.h"
 #include "testing/files/memory_file.h"
-#include "tzmark/error.h"
 #include "tzmark/safetensors.h"
-
-namespace {
-
-// Whether action comes to its end.
-template <typename Action>
-bool accepts(Action&& action) {
-  try {
-    action();
-    return true;
-  } catch (const tzmark::Error& error) {
-    if (error.error_class() != tzmark::ErrorClass::kFile) std::abort();
-    return false;
-  }
-}
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tzmark;
   const auto* bytes = reinterpret_cast<const std::byte*>(data);
   const auto read = [&](SafetensorsProfile profile) {
-    return accepts([&] {
+    return fuzz::accepts([&] {
       SafetensorsReadOptions options;
       options.profile = profile;
       options.threads = 1;
@@ -43,11 +25,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   };
   const bool strict = read(SafetensorsProfile::kSpec);
   const bool lenient = read(SafetensorsProfile::kLibrary);
-  if (strict && !lenient) std::abort();
-  accepts([&] {
+  fuzz::expect(!strict || lenient, "the lenient profile accepts what the strict one does");
+  fuzz::accepts([&] {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     const safetensors::ShardIndex index(text);
-    if (index.files().size() > index.tensors().size()) std::abort();
+    fuzz::expect(index.files().size() <= index.tensors().size(), "each shard has a tensor");
   });
   return 0;
 }
