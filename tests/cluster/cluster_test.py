@@ -24,6 +24,7 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import jsonschema
@@ -36,6 +37,8 @@ REPLACED_TOGETHER = BUILD / "tests/tzmark-replaced-together"
 SLOW_READS = BUILD / "tests/libtzmark_slow_reads.so"
 
 SKIPPED = 77
+# Storage of the ranks in which one is slow, and what is more than that: a rank is named from 1.1 on.
+READ_US, READ_BYTES, LATE_SHARE = 40_000, 1 << 20, 1.08
 RANKS = 4
 READS = ("same", "rotated", "broadcast", "gather", "sliced", "sharded")
 WRITES = ("segments", "checkpoint")
@@ -269,27 +272,55 @@ class Cluster(unittest.TestCase):
             self.assertEqual(list(self.directory.iterdir()), [])
 
     def test_a_slow_rank_is_named_and_no_other(self) -> None:
+        """What is named is compared with how long the storage of each rank takes, for a busy machine makes ranks slow,
+        too: that one of these is named is right, and that the slow one is not named among them is no fault.
+        """
         self.assertTrue(SLOW_READS.exists(), "it is built with the tests")
+        clean = found = missed = disturbed = 0
+        while clean + found + missed < 2 * runs and disturbed < 20 * runs:
+            if clean < runs:
+                named, late, _ = self.named_ranks(slowed=False)
+                self.assertEqual(named - late, set(), "named, but it was not late")
+                clean += not named
+                disturbed += bool(named)
+            if found + missed < runs:
+                named, late, is_calm = self.named_ranks(slowed=True)
+                self.assertEqual(named - late - {2}, set(), "named, but not late")
+                found += 2 in named
+                missed += is_calm and 2 not in named
+                disturbed += not is_calm and 2 not in named
+        print(
+            f"{found} of {runs} slow ranks were named, and none in {clean} runs without;"
+            f" {disturbed} runs were disturbed",
+            file=sys.stderr,
+        )
+        self.assertEqual(missed, 0)
+        if clean < runs or found < runs:
+            self.skipTest(f"{disturbed} runs were disturbed by other programs")
+
+    def named_ranks(self, slowed: bool) -> tuple[set[int], set[int], bool]:
+        """The ranks that are named; those that took longer than their storage, by the median of the laps; and whether
+        no rank did in any lap."""
         # Ranks that wait for storage need no core meanwhile, and there may be few.
-        equal = {"TZMARK_TEST_READ_US": "40000", "LD_PRELOAD": str(SLOW_READS)}
-        slowed = equal | {
-            "TZMARK_TEST_SLOW_RANK": "2",
-            "TZMARK_TEST_SLOWNESS": str(slowness),
-        }
+        variables = {"TZMARK_TEST_READ_US": str(READ_US), "LD_PRELOAD": str(SLOW_READS)}
+        if slowed:
+            variables["TZMARK_TEST_SLOW_RANK"] = "2"
+            variables["TZMARK_TEST_SLOWNESS"] = str(slowness)
         # Little is copied in that time, which a busy machine would delay.
         how = ("--pattern", "rotated", "--cache", "warm", "--io", "pwrite")
-        how += ("--scale", "8MiB", "--block", "1MiB")
-        named: dict[str, list[list[int]]] = {"none": [], "one": []}
-        for kind, variables in (("none", equal), ("one", slowed)) * runs:
-            document = self.result(*how, **variables)
-            (result,) = document["results"]
-            named[kind].append([one["rank"] for one in result["cluster"]["slow"]])
-        self.assertEqual(named["none"], [[]] * runs)
-        self.assertEqual([set(ranks) - {2} for ranks in named["one"]], [set()] * runs)
-        found = named["one"].count([2])
-        print(f"{found} of {runs} slow ranks were named", file=sys.stderr)
-        # One may be missed on a busy machine; of many, a share is told above.
-        self.assertGreater(found, 0)
+        how += ("--scale", "8MiB", "--block", str(READ_BYTES))
+        (result,) = self.result(*how, **variables)["results"]
+        shares: dict[int, list[float]] = {rank: [] for rank in range(RANKS)}
+        for sample in result["samples"]:
+            for rank in sample["ranks"]:
+                storage_ns = rank["bytes"] // READ_BYTES * READ_US * 1000
+                if slowed and rank["rank"] == 2:
+                    storage_ns *= 1 + slowness
+                shares[rank["rank"]].append(rank["elapsed_ns"] / storage_ns)
+        self.assertGreaterEqual(min(map(min, shares.values())), 0.99)
+        late = {rank for rank, each in shares.items() if median(each) > LATE_SHARE}
+        is_calm = max(map(max, shares.values())) <= LATE_SHARE
+        return {one["rank"] for one in result["cluster"]["slow"]}, late, is_calm
 
     def test_a_full_disk_of_one_rank_is_one_error(self) -> None:
         """The limit of file sizes stands for it: shards are smaller than the model, and their rank says what failed."""
