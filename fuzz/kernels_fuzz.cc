@@ -23,6 +23,8 @@ void check_salsa20(std::span<const unsigned char> message) {
   std::copy_n(message.begin(), std::min(message.size(), key.size()), key.begin());
   const std::uint64_t block = message.empty() ? 0 : message.back();
   std::vector<unsigned char> expected(message.size()), found(message.size());
+  expected.reserve(1);
+  found.reserve(1);
   crypto_stream_salsa20_xor_ic(expected.data(), message.data(), message.size(), nonce.data(), block, key.data());
   for (const simd::Salsa20Kernel& kernel : simd::salsa20_kernels()) {
     simd::salsa20_xor(kernel, key, nonce, block, message, found);
@@ -68,6 +70,8 @@ void check_secretbox(std::span<const std::byte> message) {
   Nonce nonce{};
   std::copy_n(message.begin(), std::min(message.size(), key_bytes.size()), key_bytes.begin());
   std::vector<std::byte> sealed(message.size() + kMacBytes), again(message.size()), opened(message.size());
+  again.reserve(1);
+  opened.reserve(1);
   crypto_secretbox_easy(reinterpret_cast<unsigned char*>(sealed.data()),
                         reinterpret_cast<const unsigned char*>(message.data()), message.size(),
                         reinterpret_cast<const unsigned char*>(nonce.data()),
@@ -87,8 +91,11 @@ void check_secretbox(std::span<const std::byte> message) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  check_salsa20({data, size});
-  check_sha256({reinterpret_cast<const std::byte*>(data), size});
-  check_secretbox({reinterpret_cast<const std::byte*>(data), size});
+  // libsodium takes no null pointer, which an empty message may have.
+  std::vector<unsigned char> message(data, data + size);
+  message.push_back(0);
+  check_salsa20(std::span(message).first(size));
+  check_sha256(std::as_bytes(std::span(message).first(size)));
+  check_secretbox(std::as_bytes(std::span(message).first(size)));
   return 0;
 }
