@@ -19,7 +19,12 @@ extern "C" __attribute__((weak)) std::size_t LLVMFuzzerCustomMutator(std::uint8_
 
 namespace {
 
+// Sanitizers are slow, and CI runs the same without them.
+#ifdef TZMARK_CHECK_REQUIRES
+constexpr int kMutationsPerFile = 4;
+#else
 constexpr int kMutationsPerFile = 20;
+#endif
 constexpr std::size_t kMutatedBytesMax = 1 << 16;
 
 std::mt19937_64& random_numbers() {
