@@ -276,6 +276,12 @@ class Cluster(unittest.TestCase):
         too: that one of these is named is right, and that the slow one is not named among them is no fault.
         """
         self.assertTrue(SLOW_READS.exists(), "it is built with the tests")
+        # LD_PRELOAD splits at spaces and colons, which the path of the build may have.
+        temporary = tempfile.TemporaryDirectory(prefix="tzmark-preload-")
+        self.addCleanup(temporary.cleanup)
+        self.preloaded = Path(temporary.name) / SLOW_READS.name
+        self.preloaded.symlink_to(SLOW_READS.resolve())
+        self.assertNotRegex(str(self.preloaded), "[ :$]", "TMPDIR cannot hold it")
         clean = found = missed = disturbed = 0
         while clean + found + missed < 2 * runs and disturbed < 20 * runs:
             if clean < runs:
@@ -302,7 +308,10 @@ class Cluster(unittest.TestCase):
         """The ranks that are named; those that took longer than their storage, by the median of the laps; and whether
         no rank did in any lap."""
         # Ranks that wait for storage need no core meanwhile, and there may be few.
-        variables = {"TZMARK_TEST_READ_US": str(READ_US), "LD_PRELOAD": str(SLOW_READS)}
+        variables = {
+            "TZMARK_TEST_READ_US": str(READ_US),
+            "LD_PRELOAD": str(self.preloaded),
+        }
         if slowed:
             variables["TZMARK_TEST_SLOW_RANK"] = "2"
             variables["TZMARK_TEST_SLOWNESS"] = str(slowness)
@@ -317,7 +326,8 @@ class Cluster(unittest.TestCase):
                 if slowed and rank["rank"] == 2:
                     storage_ns *= 1 + slowness
                 shares[rank["rank"]].append(rank["elapsed_ns"] / storage_ns)
-        self.assertGreaterEqual(min(map(min, shares.values())), 0.99)
+        fastest = min(map(min, shares.values()))
+        self.assertGreaterEqual(fastest, 0.99, "faster than its storage")
         late = {rank for rank, each in shares.items() if median(each) > LATE_SHARE}
         is_calm = max(map(max, shares.values())) <= LATE_SHARE
         return {one["rank"] for one in result["cluster"]["slow"]}, late, is_calm
