@@ -173,6 +173,10 @@ class Follower:
             output, status = self._shell.run(line)
             print(output, flush=True)
             wanted = 1 if fails and JUDGES.match(line) else 0
+            if status == 1 and wanted == 0 and " bench against " in line:
+                # One verdict in a hundred about equal speeds is wrong by design; two in a row are a fault.
+                output, status = self._shell.run(line)
+                print(f"again:\n{output}", flush=True)
             if status == 2 and "the machine is too busy" in output:
                 raise BusyMachine(line)
             if status != wanted:
