@@ -1,4 +1,4 @@
-// Any bytes as the manifest of a corpus, and as a file of known failures: refused with a reason, or read.
+// Any bytes as the manifest of a corpus: refused with a reason, or read.
 #include <cstdint>
 
 #include "expect.h"

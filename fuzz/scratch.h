@@ -1,4 +1,4 @@
-// A file in memory under a name, for what reads files by their names.
+// A file under a name, for what reads files by their names.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tzmark::fuzz {
 
-// One directory a process, in memory where there is room for that.
+// One directory a process, among the temporary files.
 inline const std::filesystem::path& scratch_directory() {
   static const test::TestDirectory directory;
   static const std::filesystem::path path = directory.name();
