@@ -1,7 +1,8 @@
 // A stand-in for libFuzzer's main, so that the targets build, run and stay right with any compiler: runs each file that
 // it is given, and mutations of it from a fixed seed. With Clang and TZMARK_SANITIZE=...,fuzzer-no-link libFuzzer takes
-// its place.
+// its place. TZMARK_FUZZ_S: goes on with mutations until so many seconds are over.
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -45,43 +46,75 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 
 namespace {
 
-void run_file(const std::filesystem::path& path) {
+using Bytes = std::vector<std::uint8_t>;
+
+Bytes content_of(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
-  const std::vector<std::uint8_t> original((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  LLVMFuzzerTestOneInput(original.data(), original.size());
-  // Large files are for whole runs; mutating them byte by byte tells nothing new.
-  if (original.empty() || original.size() > kMutatedBytesMax) return;
-  for (int i = 0; i < kMutationsPerFile; ++i) {
-    std::vector<std::uint8_t> mutated(2 * original.size());
-    std::ranges::copy(original, mutated.begin());
-    mutated.resize(LLVMFuzzerCustomMutator != nullptr
-                       ? LLVMFuzzerCustomMutator(mutated.data(), original.size(), mutated.size(),
-                                                 static_cast<unsigned>(random_numbers()()))
-                       : LLVMFuzzerMutate(mutated.data(), original.size(), mutated.size()));
-    LLVMFuzzerTestOneInput(mutated.data(), mutated.size());
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+// Large files are for whole runs; mutating them byte by byte tells nothing new.
+bool is_mutated(const Bytes& content) { return !content.empty() && content.size() <= kMutatedBytesMax; }
+
+void run_mutation(const Bytes& original) {
+  Bytes mutated(2 * original.size());
+  std::ranges::copy(original, mutated.begin());
+  mutated.resize(LLVMFuzzerCustomMutator != nullptr
+                     ? LLVMFuzzerCustomMutator(mutated.data(), original.size(), mutated.size(),
+                                               static_cast<unsigned>(random_numbers()()))
+                     : LLVMFuzzerMutate(mutated.data(), original.size(), mutated.size()));
+  LLVMFuzzerTestOneInput(mutated.data(), mutated.size());
+}
+
+// The files below the arguments, in an order that is the same everywhere.
+std::vector<std::filesystem::path> files_below(int argc, char** argv) {
+  std::vector<std::filesystem::path> files;
+  for (int i = 1; i < argc; ++i) {
+    const std::filesystem::path path(argv[i]);
+    const auto first = static_cast<std::ptrdiff_t>(files.size());
+    if (!std::filesystem::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
+    std::sort(files.begin() + first, files.end());
   }
+  return files;
+}
+
+// Runs mutations of the files in turn; returns their number.
+std::uint64_t mutate_until(std::chrono::steady_clock::time_point end, const std::vector<std::filesystem::path>& files) {
+  std::uint64_t mutations = 0;
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (const std::filesystem::path& file : files) {
+      if (std::chrono::steady_clock::now() >= end) return mutations;
+      const Bytes original = content_of(file);
+      if (!is_mutated(original)) continue;
+      run_mutation(original);
+      ++mutations;
+      goes_on = true;
+    }
+  }
+  return mutations;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  int files = 0;
-  for (int i = 1; i < argc; ++i) {
-    const std::filesystem::path path(argv[i]);
-    if (!std::filesystem::is_directory(path)) {
-      run_file(path);
-      ++files;
-      continue;
-    }
-    // In an order that is the same everywhere.
-    std::vector<std::filesystem::path> paths;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
-      if (entry.is_regular_file()) paths.push_back(entry.path());
-    }
-    std::ranges::sort(paths);
-    for (const auto& file : paths) run_file(file);
-    files += static_cast<int>(paths.size());
+  const auto began = std::chrono::steady_clock::now();
+  const std::vector<std::filesystem::path> files = files_below(argc, argv);
+  for (const std::filesystem::path& file : files) {
+    const Bytes original = content_of(file);
+    LLVMFuzzerTestOneInput(original.data(), original.size());
+    for (int i = 0; is_mutated(original) && i < kMutationsPerFile; ++i) run_mutation(original);
   }
-  std::printf("%d files\n", files);
-  return files == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+  std::printf("%zu files\n", files.size());
+  if (const char* seconds = std::getenv("TZMARK_FUZZ_S")) {
+    const std::uint64_t mutations = mutate_until(began + std::chrono::seconds(std::atol(seconds)), files);
+    std::printf("%llu more mutations\n", static_cast<unsigned long long>(mutations));
+  }
+  return files.empty() ? EXIT_FAILURE : EXIT_SUCCESS;
 }
