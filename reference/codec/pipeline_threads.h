@@ -25,6 +25,10 @@
 
 namespace tzmark {
 
+namespace test {
+struct PipelineView;  // describes a pipeline to tests
+}
+
 // A job whose pieces are known by the numbers of their slots. Calls for one slot never overlap.
 class PieceWork {
  public:
@@ -63,6 +67,7 @@ class PipelineThreads {
   void run(PieceWork& job);
 
  private:
+  friend struct test::PipelineView;
   using Lock = std::unique_lock<std::mutex>;
   // What of a slot no decision depends on.
   struct Buffer {
