@@ -228,6 +228,13 @@ bool has_filters() {
   return has;
 }
 
+// Whether root has the right to give up capabilities for all that it starts.
+bool can_drop_capabilities() {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> data{};
+  return ::syscall(SYS_capget, &header, data.data()) == 0 && (data[0].effective & (1u << CAP_SETPCAP)) != 0;
+}
+
 // Lowers a limit, also for what may raise it again otherwise.
 bool limit_to(__rlimit_resource_t resource, rlim_t most) {
   rlimit limit{};
@@ -300,6 +307,9 @@ std::vector<std::string> containment_gaps(const Permissions& permissions) {
         "this kernel has no scopes of Landlock (Linux 6.12): the adapter may send signals to processes of its user");
   }
   if (!has_filters()) gaps.emplace_back("no seccomp filter here: the adapter may use the network");
+  if (::geteuid() == 0 && !can_drop_capabilities()) {
+    gaps.emplace_back("root without CAP_SETPCAP: the adapter keeps the capabilities of the suite");
+  }
   for (const fs::path& path : permissions.writable) {
     gaps.push_back(fmt::format("--allow-writes: the adapter may write to {}", path.string()));
   }

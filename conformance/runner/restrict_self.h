@@ -29,14 +29,15 @@ inline bool keeps_capability(unsigned long capability) {
          capability == CAP_FOWNER || capability == CAP_FSETID || capability == CAP_IPC_LOCK;
 }
 
-// After the next exec, a process of root has these capabilities alone: what root may do to files it owns, a ruleset
-// still bounds. Other users have none to give up, and are refused. Returns whether there is none left to give up.
+// After the next exec, a process of root has these capabilities alone: what root may do to files, a ruleset still
+// bounds. Other users have none to give up, nor has root without CAP_SETPCAP the right to, which is for reports.
 inline bool drop_capabilities() {
-  for (unsigned long capability = 0; ::prctl(PR_CAPBSET_READ, capability) >= 0; ++capability) {
-    if (keeps_capability(capability) || ::prctl(PR_CAPBSET_DROP, capability) == 0) continue;
-    if (errno != EPERM || ::geteuid() == 0) return false;
+  for (unsigned long capability = 0;; ++capability) {
+    const int has = ::prctl(PR_CAPBSET_READ, capability);
+    if (has < 0) return true;
+    if (has == 0 || keeps_capability(capability)) continue;
+    if (::prctl(PR_CAPBSET_DROP, capability) != 0 && errno != EPERM) return false;
   }
-  return true;
 }
 
 // A negative ruleset is none. Returns false, with errno, if the kernel refuses.
