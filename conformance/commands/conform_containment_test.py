@@ -83,13 +83,14 @@ class ContainmentTest(CorpusTest):
         behaviour: str,
         *options: str | Path,
         case: str = "invalid",
+        mode: str = "file",
         adapter: tuple[str, ...] = (),
         settings: dict[str, str] = {},
     ) -> tuple[str, str]:
         """Runs all cases, of which one attacks. Returns the outcome and what is said of this one."""
         run = conform(
             *("--corpus", self.corpus, "--json", self.result, "--jobs", "1"),
-            *("--shape", "file", "--adapter"),
+            *("--shape", mode, "--adapter"),
             self.adapter("--case", f"{case}={behaviour}", *adapter),
             *options,
             env={"TMPDIR": str(self.temporary), **settings},
@@ -173,7 +174,8 @@ class Attacks(ContainmentTest):
         with socket.create_server(("127.0.0.1", 0)) as server:
             server.settimeout(0)
             outcome, said = self.attack(
-                *("connect", "--shape", "http"),
+                "connect",
+                mode="http",
                 adapter=("--profile", URLS),
                 settings={"TZMARK_ATTACK_PORT": str(server.getsockname()[1])},
             )
@@ -212,7 +214,8 @@ class Restrictions(ContainmentTest):
         for adapter in profiles:
             for mode in modes:
                 outcome, said = self.attack(
-                    *("write-elsewhere", "--shape", mode),
+                    "write-elsewhere",
+                    mode=mode,
                     adapter=adapter,
                     settings=place,
                 )

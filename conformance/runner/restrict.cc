@@ -116,7 +116,10 @@ Descriptor make_ruleset(const Containment& containment, const std::vector<fs::pa
                                                                 : offsetof(RulesetAttributes, net);
   Descriptor ruleset(static_cast<int>(::syscall(kLandlockCreateRuleset, &attributes, attributes_bytes, 0)));
   if (!ruleset.open()) fail_call("landlock_create_ruleset");
-  for (const char* const sink : kSinks) permit(ruleset.get(), sink, attributes.files);
+  for (const char* const sink : kSinks) {
+    // Some containers lack the last of them.
+    if (fs::exists(sink)) permit(ruleset.get(), sink, attributes.files);
+  }
   for (const fs::path& path : own) permit(ruleset.get(), path, attributes.files);
   for (const fs::path& path : permissions.writable) permit(ruleset.get(), path, attributes.files);
   if (attributes.net != 0 && containment.server_port) {
@@ -265,12 +268,15 @@ bool Restriction::enter() const {
 }
 
 bool passes_variable(std::string_view name) {
-  constexpr std::array<std::string_view, 45> kNames = {"PATH",           "HOME",
+  constexpr std::array<std::string_view, 51> kNames = {"PATH",           "HOME",
                                                        "USER",           "LOGNAME",
                                                        "SHELL",          "LANG",
                                                        "LANGUAGE",       "TZ",
                                                        "TERM",           "TMPDIR",
                                                        "no_proxy",       "NO_PROXY",
+                                                       "http_proxy",     "HTTP_PROXY",
+                                                       "https_proxy",    "HTTPS_PROXY",
+                                                       "all_proxy",      "ALL_PROXY",
                                                        "VIRTUAL_ENV",    "CONDA_PREFIX",
                                                        "GOPATH",         "GOROOT",
                                                        "GOCACHE",        "GOMODCACHE",
