@@ -90,7 +90,8 @@ class ContainmentTest(CorpusTest):
         """Runs all cases, of which one attacks. Returns the outcome and what is said of this one."""
         run = conform(
             *("--corpus", self.corpus, "--json", self.result, "--jobs", "1"),
-            *("--shape", mode, "--adapter"),
+            # A busy machine takes long to reach a limit.
+            *("--timeout", "60", "--shape", mode, "--adapter"),
             self.adapter("--case", f"{case}={behaviour}", *adapter),
             *options,
             env={"TMPDIR": str(self.temporary), **settings},
@@ -103,7 +104,7 @@ class ContainmentTest(CorpusTest):
             each["id"]: each for each in json.loads(self.result.read_text())["cases"]
         }
         others = {id: each["outcome"] for id, each in cases.items() if id != case}
-        good = {"pass", "implementation-defined"}
+        good = {"pass", "implementation-defined", "skipped"}
         self.assertEqual(set(others.values()) - good, set(), others)
         step = cases[case]["steps"][0]
         said = f"{cases[case]['reason']}\n{step['stderr_tail']}"

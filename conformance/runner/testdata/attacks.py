@@ -57,7 +57,7 @@ def allocate() -> None:
     pieces = []
     while len(pieces) < 10 << 10:
         pieces.append(b"\xaa" * (1 << 20))
-    time.sleep(60)
+    time.sleep(600)
 
 
 def allocate_together() -> None:
@@ -65,9 +65,9 @@ def allocate_together() -> None:
     for _ in range(40):
         if os.fork() == 0:
             piece = os.urandom(40 << 20)
-            time.sleep(60)
+            time.sleep(600)
             os._exit(len(piece) & 1)
-    time.sleep(60)
+    time.sleep(600)
 
 
 def allocate_in_files() -> None:
@@ -88,8 +88,8 @@ def open_files_together() -> None:
         if os.fork() == 0:
             for _ in range(3_000):
                 os.open("/dev/null", os.O_RDONLY)
-            time.sleep(60)
-    time.sleep(60)
+            time.sleep(600)
+    time.sleep(600)
 
 
 def kill_keeper() -> None:
@@ -186,7 +186,7 @@ def print_limits() -> None:
 
 def start_threads() -> None:
     for _ in range(5_000):
-        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 
 
 ATTACKS: dict[str, Callable[[], None]] = {
