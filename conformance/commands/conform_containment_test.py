@@ -190,11 +190,11 @@ class Attacks(ContainmentTest):
         outcome, _ = self.attack("print-escapes", "--junit", junit, "--html", page)
         self.assertEqual(outcome, "crash")
         self.assertIn("owned", self.text)
-        for report in (self.text, *(each.read_text() for each in (junit, page))):
+        for report in (
+            self.text,
+            *(each.read_text() for each in (junit, page, self.result)),
+        ):
             self.assertIsNone(re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", report))
-        self.assertIsNone(
-            re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", self.result.read_bytes())
-        )
         # Where it rejects with them, its message is shown.
         run = conform(
             *("--corpus", self.corpus, "--adapter"),
@@ -315,7 +315,7 @@ class Restrictions(ContainmentTest):
         """Neither to a file nor, with this limit, to a program of the system."""
         outcome, said = self.attack("print-limits")
         self.assertEqual(outcome, "crash", said)
-        self.assertIn("core (1, 1)", said)
+        self.assertRegex(said, r"core \([01], [01]\)")
         self.assertRegex(said, r"files \(\d+, (\d{1,3}|[1-3]\d{3}|40\d\d)\)")
 
     def test_each_line_of_the_table_has_its_test(self) -> None:
