@@ -78,12 +78,19 @@ def allocate_in_files() -> None:
         time.sleep(0.001)
 
 
+def raise_limit_of_files() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def open_files() -> None:
+    raise_limit_of_files()
     for _ in range(10_000):
         os.open("/dev/null", os.O_RDONLY)
 
 
 def open_files_together() -> None:
+    raise_limit_of_files()
     for _ in range(4):
         if os.fork() == 0:
             for _ in range(3_000):
