@@ -101,7 +101,22 @@ Json parse_json(std::string_view text, const std::filesystem::path& file) { retu
 std::string dump_line(const Json& document) { return document.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string dump_lines(const Json& document) {
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  // Only strings hold U+007F to U+009F, which a terminal would take for controls.
+  std::string safe;
+  safe.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const bool is_pair = byte == 0xc2 && next >= 0x80 && next <= 0x9f;
+    if (is_pair || byte == 0x7f) {
+      safe += fmt::format("\\u00{:02x}", is_pair ? next : byte);
+      i += is_pair ? 1 : 0;
+    } else {
+      safe += text[i];
+    }
+  }
+  return safe;
 }
 
 std::string compact_dump(const Json& document, std::size_t max_bytes) {
