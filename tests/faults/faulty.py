@@ -28,9 +28,11 @@ FINE, FILE_FAILS, USAGE, ENVIRONMENT, UNAVAILABLE = 0, 1, 2, 3, 4
 ONE_ERROR = re.compile(
     r"tzmark: [^\n]*error [A-Z]+(-[A-Z]+)?-\d{3}[^\n]*\n|tzmark-conform: [^\n]+\n"
 )
-# Lines that are no errors.
+# Lines that are no errors: warnings, and what commands of checkpoints say about others that they cannot read.
 TOLD = re.compile(
     r"^tzmark: .*(warning|note): |^no checkpoint found|^resumed |^passed over "
+    r"|^cannot find out whether another process |: unreadable, so it may count as newer "
+    r"|: it may not be the newest checkpoint, |^\S+/latest: |: not cleaned up: |^run: cannot open the directory: "
 )
 # Longer than any command here takes on a busy machine.
 PATIENCE_S = float(os.environ.get("TZMARK_PATIENCE_S", "60"))
