@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <stdexcept>
 #include <vector>
 
+#include "model/text.h"
 #include "runner/errors.h"
+#include "runner/file_content.h"
 
 namespace tzmark::conformance {
 
@@ -61,11 +62,10 @@ class LimitCheck : public Json::json_sax_t {
   std::vector<std::size_t> member_counts_;  // of the objects and arrays that are open; arrays have none
 };
 
-// input: a stream, or text. file names it in errors.
-template <typename Input>
-Json parse_trusted(Input&& input, const std::filesystem::path& file) {
+// file names the text in errors.
+Json parse_trusted(std::string_view text, const std::filesystem::path& file) {
   try {
-    return Json::parse(input);
+    return Json::parse(text);
   } catch (const Json::exception& error) {
     throw EnvironmentError(fmt::format("{}: {}", file.string(), problem_of(error)));
   }
@@ -90,11 +90,7 @@ Json parse_untrusted_json(std::string_view text) {
   }
 }
 
-Json read_json(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw EnvironmentError(fmt::format("{}: cannot be opened", path.string()));
-  return parse_trusted(file, path);
-}
+Json read_json(const std::filesystem::path& path) { return parse_trusted(model::text_of(read_named_file(path)), path); }
 
 Json parse_json(std::string_view text, const std::filesystem::path& file) { return parse_trusted(text, file); }
 
