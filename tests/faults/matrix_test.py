@@ -449,7 +449,10 @@ def table(matrix: Matrix) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--full", action="store_true", help="every fault, which takes minutes"
+        "--full",
+        action="store_true",
+        default="TZMARK_FULL" in os.environ,
+        help="every fault, which takes minutes",
     )
     parser.add_argument(
         "--count", type=int, default=SAMPLE, help="faults of the sample"

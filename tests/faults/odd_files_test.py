@@ -201,7 +201,10 @@ class Odd:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--full", action="store_true", help="every option with every thing"
+        "--full",
+        action="store_true",
+        default="TZMARK_FULL" in os.environ,
+        help="every option with every thing",
     )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

@@ -173,7 +173,12 @@ class Truncated:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--moments", type=int, default=12)
-    parser.add_argument("--full", action="store_true", help="200 moments")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        default="TZMARK_FULL" in os.environ,
+        help="200 moments",
+    )
     options = parser.parse_args()
     moments = 200 if options.full else options.moments
     with faulty.scratch_directory("tzmark-truncated-") as scratch, faulty.preloadable(
