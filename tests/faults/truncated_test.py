@@ -179,13 +179,14 @@ def main() -> int:
         default="TZMARK_FULL" in os.environ,
         help="200 moments",
     )
+    parser.add_argument("--io", help="this path alone")
     options = parser.parse_args()
     moments = 200 if options.full else options.moments
     with faulty.scratch_directory("tzmark-truncated-") as scratch, faulty.preloadable(
         faulty.FAIL_CALL
     ) as library:
         test = Truncated(scratch, library)
-        paths = faulty.io_paths()
+        paths = [options.io] if options.io else faulty.io_paths()
         tasks = []
         for io in paths:
             test.measure(io)
