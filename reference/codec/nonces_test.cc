@@ -76,7 +76,9 @@ TEST_F(NoncesTest, AreNewInWhatIsAppendedOrEncryptedAgain) {
   EXPECT_EQ(edited.size(), 6 * kCount - 3);
   EXPECT_EQ(shared(edited, appended), edited.size()) << "the data stays in place";
 
-  append(numbered("t1", 1, 3'000), sealed());
+  Content again;
+  again.add({"t1"}, "uint8", {3'000});
+  append(again, sealed());
   EXPECT_EQ(shared(of_messages(), appended), edited.size()) << "a tensor of a dropped name gets another nonce";
 
   // The same content under the same key.
