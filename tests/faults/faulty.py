@@ -24,9 +24,11 @@ TZMARK = BUILD / "bin" / "tzmark"
 FAIL_CALL = BUILD / "tests" / "libtzmark_fail_call.so"
 
 FINE, FILE_FAILS, USAGE, ENVIRONMENT, UNAVAILABLE = 0, 1, 2, 3, 4
-# One line that names the program, and the rule but for errors of the suite, which shares no code with the codec.
+# One line that names the program, and the rule but for errors of the suite and of the reports, which share no code with
+# the codec.
 ONE_ERROR = re.compile(
     r"tzmark: [^\n]*error [A-Z]+(-[A-Z]+)?-\d{3}[^\n]*\n|tzmark-conform: [^\n]+\n"
+    r"|tzmark: [^\n]+: (?:[A-Z][a-z]+[a-z ]+|no usable result of tzmark bench)\n"
 )
 # Lines that are no errors: warnings, and what commands of checkpoints say about others that they cannot read.
 TOLD = re.compile(
