@@ -17,7 +17,6 @@ The output depends on nothing but the results: the same results give the same by
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -28,8 +27,6 @@ from conformance import against_page, matrix, matrix_page, single_page
 
 ENVIRONMENT_STATUS = 3
 UNAVAILABLE_STATUS = 4
-# But for tabs and line ends.
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def fail(status: int, text: str) -> NoReturn:
@@ -55,11 +52,6 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes / (1 << 20):,.1f} MiB"
 
 
-def visible(text: str) -> str:
-    """Shows the controls that adapters printed as escapes such as \\x1b: a page may be read on a terminal."""
-    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-
-
 def render(template: str, view: Json) -> str:
     try:
         import jinja2
@@ -78,7 +70,7 @@ def render(template: str, view: Json) -> str:
     )
     environment.filters.update(duration=duration, memory=memory, size=size)
     try:
-        return visible(environment.get_template(template).render(view))
+        return environment.get_template(template).render(view)
     except jinja2.UndefinedError as error:
         raise results.NotAResult(f"a member is missing: {error}") from error
 

@@ -20,14 +20,8 @@ namespace tzmark::conformance {
 namespace {
 
 // Enough for an implementation that compiles or imports much at its first start.
-// More threads than any pool on a large machine, and as many files as two processes may have.
-constexpr std::uint64_t kThreadsMax = 4096;
-constexpr std::uint64_t kFilesMax = 2 * kProcessFilesMax;
-
 const ProcessLimits kCapabilitiesLimits = {.elapsed_max = std::chrono::minutes(1),
-                                           .disk_max_bytes = Limits().disk_max_bytes,
-                                           .threads_max = kThreadsMax,
-                                           .files_max = kFilesMax};
+                                           .disk_max_bytes = Limits().disk_max_bytes};
 
 // How much a process that serves may keep from earlier questions, in memory and on disk: more than a library loads on
 // first use, and less than the limits of cases.
@@ -113,9 +107,7 @@ ProcessLimits process_limits(const Question& question, const Limits& limits, std
   return {.elapsed_max = idle_elapsed + limits.elapsed_max,
           .rss_max_bytes = sum_or_max(idle_rss_bytes, limits.memory_max_bytes),
           .disk_max_bytes = limits.disk_max_bytes + size_of(question),
-          .out_directory = question.directory,
-          .threads_max = kThreadsMax,
-          .files_max = kFilesMax};
+          .out_directory = question.directory};
 }
 
 // The system reuses ids of threads that ended; another thread would find a service that is dying.
@@ -130,12 +122,11 @@ const char* key_option(const Question& question) { return question.key_hex ? "--
 }  // namespace
 
 Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancelled, Form form,
-                 std::optional<Profile> profile, Permissions permissions)
-    : argv_(std::move(argv)), cancelled_(cancelled), permissions_(std::move(permissions)) {
+                 std::optional<Profile> profile)
+    : argv_(std::move(argv)), cancelled_(cancelled) {
   std::vector<std::string> command = argv_;
   command.push_back("capabilities");
-  const Containment containment = containment_of({});
-  const ProcessResult process = run_process(command, kCapabilitiesLimits, cancelled_, nullptr, &containment);
+  const ProcessResult process = run_process(command, kCapabilitiesLimits, cancelled_);
   if (process.end != ProcessEnd::kExited || process.exit_status != 0) {
     // read_answer describes the end of a process in words.
     const std::string end = process.end == ProcessEnd::kExited ? fmt::format("exit status {}", process.exit_status)
@@ -149,12 +140,6 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
   // Rounds in favour of the adapter what cannot be measured exactly.
   idle_rss_bytes_ = process.rss_bound_bytes;
   idle_elapsed_ = process.elapsed;
-}
-
-Containment Adapter::containment_of(const Launch& launch) const {
-  return {.permissions = permissions_,
-          .server_port = launch.server_port,
-          .enters_ruleset_itself = launch.enters_ruleset_itself};
 }
 
 Step Adapter::ask(const Question& question, const Limits& limits) const {
@@ -178,7 +163,7 @@ std::map<std::uint64_t, ProcessResult> Adapter::ends_after_answers() const {
 }
 
 std::string Adapter::shell_command(const Question& question) const {
-  std::vector<std::string> words = question.launch.prefix;
+  std::vector<std::string> words = question.prefix;
   words.insert(words.end(), argv_.begin(), argv_.end());
   for (std::string& word : words_of(question)) words.push_back(std::move(word));
   std::string command = join_command(words);
@@ -200,7 +185,7 @@ std::string Adapter::served_shell_command(const std::vector<Question>& questions
 }
 
 Step Adapter::ask_process(const Question& question, const Limits& limits) const {
-  std::vector<std::string> argv = question.launch.prefix;
+  std::vector<std::string> argv = question.prefix;
   argv.insert(argv.end(), argv_.begin(), argv_.end());
   for (std::string& word : words_of(question)) argv.push_back(std::move(word));
   std::unique_ptr<ScratchFile> secret;
@@ -213,9 +198,8 @@ Step Adapter::ask_process(const Question& question, const Limits& limits) const 
   Step step;
   step.command = question.command;
   step.number = asked_++;
-  const Containment containment = containment_of(question.launch);
   step.process = run_process(argv, process_limits(question, limits, idle_counted_elapsed(), idle_counted_rss_bytes()),
-                             cancelled_, question.feed, &containment);
+                             cancelled_, question.feed);
   step.answer = read_answer(question.command, step.process);
   return step;
 }
@@ -226,15 +210,14 @@ bool Adapter::Service::keeps_too_much() const {
          server->disk_bytes(disk_max_bytes) > disk_max_bytes;
 }
 
-std::unique_ptr<Adapter::Service> Adapter::start_service(const Launch& launch) const {
+std::unique_ptr<Adapter::Service> Adapter::start_service(const std::vector<std::string>& prefix) const {
   const Starting starting(*this);
-  std::vector<std::string> command = launch.prefix;
+  std::vector<std::string> command = prefix;
   command.insert(command.end(), argv_.begin(), argv_.end());
   command.push_back("serve");
-  const Containment containment = containment_of(launch);
   auto service = std::make_unique<Service>();
   service->number = services_started_++;
-  service->server = std::make_unique<Server>(command, cancelled_, &containment);
+  service->server = std::make_unique<Server>(command, cancelled_);
   const Json request = {{"id", service->next_id}, {"command", "capabilities"}};
   ProcessLimits limits = kCapabilitiesLimits;
   // Otherwise every case that follows would take a minute.
@@ -271,9 +254,10 @@ bool Adapter::one_has_served() const {
   return has_served_;
 }
 
-bool Adapter::replace_service(std::unique_ptr<Service>& service, const Launch& launch, Step& step) const {
+bool Adapter::replace_service(std::unique_ptr<Service>& service, const std::vector<std::string>& prefix,
+                              Step& step) const {
   try {
-    service = start_service(launch);
+    service = start_service(prefix);
     return true;
   } catch (const NoProfileError& error) {
     start_failed_ = true;
@@ -281,7 +265,7 @@ bool Adapter::replace_service(std::unique_ptr<Service>& service, const Launch& l
     if (!one_has_served()) {
       // No other process may have been started yet, so that this thread tries once more.
       try {
-        service = start_service(launch);
+        service = start_service(prefix);
       } catch (const NoProfileError&) {
         if (!one_has_served()) throw error;
       }
@@ -306,13 +290,13 @@ void Adapter::note_end(const Service& service, const ProcessResult& end) const {
   ends_after_answers_.emplace(*service.answered, end);
 }
 
-std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread(const Launch& launch) const {
+std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread(const std::vector<std::string>& prefix) const {
   const std::lock_guard lock(mutex_);
-  return services_[{number_of_this_thread(), launch}];
+  return services_[{number_of_this_thread(), prefix}];
 }
 
 Step Adapter::ask_service(const Question& question, const Limits& limits) const {
-  std::unique_ptr<Service>& service = service_of_this_thread(question.launch);
+  std::unique_ptr<Service>& service = service_of_this_thread(question.prefix);
   // What earlier questions left must neither count for this one nor hide what this one takes.
   if (service && service->keeps_too_much()) end_service(service);
   // A process may end between two questions.
@@ -320,7 +304,7 @@ Step Adapter::ask_service(const Question& question, const Limits& limits) const 
   Step step;
   step.command = question.command;
   step.number = asked_++;
-  if (!service && !replace_service(service, question.launch, step)) return step;
+  if (!service && !replace_service(service, question.prefix, step)) return step;
   const auto exchange = [&](std::uint64_t id) {
     const std::uint64_t idle_rss_bytes = std::min(service->idle_rss_bytes, kIdleRssMaxBytes);
     return service->server->exchange(dump_line(request_of(question, id)),
@@ -332,7 +316,7 @@ Step Adapter::ask_service(const Question& question, const Limits& limits) const 
   if (ended && step.process.stdin_taken_bytes == 0) {
     // It ended before it read the question, so the question was not asked.
     note_end(*service, step.process);
-    if (!replace_service(service, question.launch, step)) return step;
+    if (!replace_service(service, question.prefix, step)) return step;
     id = service->next_id++;
     step.process = exchange(id);
   }

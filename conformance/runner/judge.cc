@@ -143,7 +143,6 @@ std::string_view name_of(Outcome outcome) {
                                                                   "memory",
                                                                   "output",
                                                                   "disk",
-                                                                  "processes",
                                                                   "accepted-invalid",
                                                                   "rejected-valid",
                                                                   "pass",
@@ -163,8 +162,6 @@ Outcome outcome_without_answer(ProcessEnd end) {
       return Outcome::kOutput;
     case ProcessEnd::kDiskBroken:
       return Outcome::kDisk;
-    case ProcessEnd::kCountBroken:
-      return Outcome::kProcesses;
     default:
       return Outcome::kCrash;
   }

@@ -203,11 +203,7 @@ Json describe_rules(const SuiteRun& run) {
 
 }  // namespace
 
-Json describe(const Adapter& adapter) {
-  return {{"argv", adapter.argv()},
-          {"profile", adapter.profile().document},
-          {"containment_gaps", containment_gaps(adapter.permissions())}};
-}
+Json describe(const Adapter& adapter) { return {{"argv", adapter.argv()}, {"profile", adapter.profile().document}}; }
 
 Json result_document(const SuiteRun& run) {
   const SuiteOptions& options = run.options;
@@ -226,8 +222,7 @@ Json result_document(const SuiteRun& run) {
         {"idle_rss_bytes", run.adapter->idle_rss_bytes()},
         {"idle_counted_elapsed_ns", run.adapter->idle_counted_elapsed().count()},
         {"idle_counted_rss_bytes", run.adapter->idle_counted_rss_bytes()},
-        {"stale_exclusions", stale_exclusions(*run.manifest, run.adapter->profile())},
-        {"containment_gaps", containment_gaps(run.adapter->permissions())}}},
+        {"stale_exclusions", stale_exclusions(*run.manifest, run.adapter->profile())}}},
       {"corpus", {{"manifest_sha256", run.manifest->sha256}, {"cases", run.manifest->cases.size()}}},
       {"serve", run.adapter->serves()},
       {"rules", describe_rules(run)},

@@ -66,9 +66,7 @@ class Stage {
                   Limits limits);
 
   const InputModeOptions& options_;
-  // One for all questions, so that a process that sees its mount can serve them.
-  ScratchDirectory read_only_directory_{ScratchDirectory::Place::kCaseRoot};
-  ScratchDirectory count_directory_{ScratchDirectory::Place::kCaseRoot};  // adapters write to the file in it
+  ScratchDirectory read_only_directory_;  // one for all questions, so that a process that sees its mount can serve them
   ScratchFile count_file_;
   // Made by the first question that needs each.
   std::optional<Preload> short_reads_;

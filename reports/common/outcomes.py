@@ -31,7 +31,6 @@ SHADES = (
     Shade("memory", "m", "failed", "exceeded the memory limit"),
     Shade("output", "o", "failed", "exceeded the output limit"),
     Shade("disk", "d", "failed", "exceeded the disk limit"),
-    Shade("processes", "t", "failed", "had too many threads or open files"),
     Shade("accepted-invalid", "a", "failed", "accepted invalid input"),
     Shade("rejected-valid", "r", "failed", "refused valid input"),
     Shade(
@@ -58,7 +57,7 @@ OUTCOMES = tuple(
     if shade.name not in ("exercised", "other-rule", "not-run")
 )
 # Those that stopped an answer, so that stderr is what tells about them.
-UNANSWERED = ("crash", "hang", "memory", "output", "disk", "processes")
+UNANSWERED = ("crash", "hang", "memory", "output", "disk")
 
 
 def shade_of(outcome: str, cites_other_rule: bool) -> Shade:
