@@ -414,7 +414,11 @@ class Replaced(unittest.TestCase):
             program = subprocess.Popen(
                 ["mpirun", "--oversubscribe", "-n", str(RANKS), REPLACED_TOGETHER, file]
                 + ["both"],
-                env=environment(TZMARK_TEST_RUN=f"replaced-{number}"),
+                # Rank 0 has to see the end of another and remove its file before mpirun kills it, after a second.
+                env=environment(
+                    TZMARK_TEST_RUN=f"replaced-{number}",
+                    OMPI_MCA_odls_base_sigkill_timeout="4",
+                ),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
