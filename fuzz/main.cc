@@ -3,6 +3,7 @@
 // its place. TZMARK_FUZZ_S: goes on with mutations until so many seconds are over.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -56,6 +57,21 @@ Bytes content_of(const std::filesystem::path& path) {
 // Large files are for whole runs; mutating them byte by byte tells nothing new.
 bool is_mutated(const Bytes& content) { return !content.empty() && content.size() <= kMutatedBytesMax; }
 
+// What the target is given at the moment, to be told when it finds something.
+const Bytes* current_input = nullptr;
+
+void tell_input(int) {
+  for (const std::uint8_t byte : *current_input) {
+    std::fprintf(stderr, byte >= ' ' && byte < 0x7f && byte != '\\' ? "%c" : "\\x%02x", byte);
+  }
+  std::fputs("\nfuzz: the input is above\n", stderr);
+}
+
+void run(const Bytes& input) {
+  current_input = &input;
+  LLVMFuzzerTestOneInput(input.data(), input.size());
+}
+
 void run_mutation(const Bytes& original) {
   Bytes mutated(2 * original.size());
   std::ranges::copy(original, mutated.begin());
@@ -63,7 +79,7 @@ void run_mutation(const Bytes& original) {
                      ? LLVMFuzzerCustomMutator(mutated.data(), original.size(), mutated.size(),
                                                static_cast<unsigned>(random_numbers()()))
                      : LLVMFuzzerMutate(mutated.data(), original.size(), mutated.size()));
-  LLVMFuzzerTestOneInput(mutated.data(), mutated.size());
+  run(mutated);
 }
 
 // The files below the arguments, in an order that is the same everywhere.
@@ -104,11 +120,12 @@ std::uint64_t mutate_until(std::chrono::steady_clock::time_point end, const std:
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGABRT, tell_input);
   const auto began = std::chrono::steady_clock::now();
   const std::vector<std::filesystem::path> files = files_below(argc, argv);
   for (const std::filesystem::path& file : files) {
     const Bytes original = content_of(file);
-    LLVMFuzzerTestOneInput(original.data(), original.size());
+    run(original);
     for (int i = 0; is_mutated(original) && i < kMutationsPerFile; ++i) run_mutation(original);
   }
   std::printf("%zu files\n", files.size());

@@ -159,7 +159,8 @@ std::string display_name(std::string_view file_name) {
   const RawUrl raw = cut(file_name);
   // Where the parts are not clear, a secret may be in any of them.
   // "http://user:1234/5@host/": a password that has to be encoded and is not.
-  const bool is_cut_password = !raw.port.empty() && raw.path.find('@') != raw.path.npos;
+  const bool is_cut_password =
+      !raw.port.empty() && file_name.find('@', raw.port.end() - file_name.begin()) != file_name.npos;
   if (!is_plain_host(raw.host) || !is_port(raw.port) || is_cut_password) return scheme + "://...";
   // The key of an s3 URL may contain any character.
   if (scheme == "s3" && !raw.has_user_information && raw.port.empty()) return std::string(file_name);
@@ -167,18 +168,43 @@ std::string display_name(std::string_view file_name) {
                      raw.query.empty() ? "" : "?...");
 }
 
+namespace {
+
+// Where a URL begins in a token, or npos.
+std::size_t url_in(std::string_view token) {
+  for (std::size_t mark = token.find("://"); mark != token.npos; mark = token.find("://", mark + 1)) {
+    std::size_t begin = mark;
+    while (begin > 0 && (is_letter(token[begin - 1]) || is_digit(token[begin - 1]))) --begin;
+    if (is_url(token.substr(begin))) return begin;
+  }
+  return token.npos;
+}
+
+// The length of the first token of a message. A URL ends at a blank or a quotation mark, but not within a password that
+// has one.
+std::size_t token_of(std::string_view message) {
+  constexpr std::string_view kEnds = " \t\n\"'";
+  const std::size_t token_bytes = std::min(message.find_first_of(kEnds), message.size());
+  const std::size_t begin = url_in(message.substr(0, token_bytes));
+  if (begin == message.npos) return token_bytes;
+  const std::size_t host_end = message.find_first_of("/\n", message.find("://", begin) + 3);
+  const std::size_t at = message.substr(0, host_end).rfind('@');
+  if (at == message.npos || at < token_bytes) return token_bytes;
+  return std::min(message.find_first_of(kEnds, at), message.size());
+}
+
+}  // namespace
+
 std::string without_secrets(std::string_view message) {
   std::string text;
   while (!message.empty()) {
-    // A URL ends at a blank or a quotation mark, and the punctuation of the message is not a part of it.
-    const std::size_t token_bytes = std::min(message.find_first_of(" \t\n\"'"), message.size());
-    std::string_view token = message.substr(0, token_bytes);
-    std::size_t begin = token.find("://");
-    while (begin != token.npos && begin > 0 && (is_letter(token[begin - 1]) || is_digit(token[begin - 1]))) --begin;
-    const bool has_url = begin != token.npos && is_url(token.substr(begin));
+    const std::size_t token_bytes = token_of(message);
+    const std::string_view token = message.substr(0, token_bytes);
+    const std::size_t begin = url_in(token);
+    // The punctuation of the message is not a part of the URL.
     std::size_t end = token.size();
-    while (has_url && end > begin && std::string_view(":;,)").find(token[end - 1]) != std::string_view::npos) --end;
-    if (!has_url || token.substr(begin, end - begin).ends_with("?...")) {
+    while (begin < end && std::string_view(":;,)").find(token[end - 1]) != std::string_view::npos) --end;
+    if (begin == token.npos || token.substr(begin, end - begin).ends_with("?...")) {
       text += token;
     } else {
       text += token.substr(0, begin);

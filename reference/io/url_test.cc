@@ -63,7 +63,7 @@ TEST(Url, IsPrintedWithoutSecrets) {
   EXPECT_EQ(display_name("s3://id:sec/ret@bucket/key"), "s3://...");
   EXPECT_EQ(display_name("s3://bucket"), "s3://bucket");
   for (const char* const odd : {"http://u:sec/ret@h/", "http://u:sec?ret@h/", "http://u:12/sec/ret@h/",
-                                "http://secret ", "http://u:p@[secret"}) {
+                                "http://u:12#ret@h/", "http://u:12?ret@h/", "http://secret ", "http://u:p@[secret"}) {
     EXPECT_EQ(display_name(odd).find("secret"), std::string::npos) << odd;
     EXPECT_EQ(display_name(odd).find("ret@"), std::string::npos) << odd;
   }
@@ -74,6 +74,13 @@ TEST(Url, OfAMessageHasNoSecrets) {
   EXPECT_EQ(without_secrets("'HTTPS://u:secret@h/x?sig=secret', 2 s"), "'https://h/x?...', 2 s");
   EXPECT_EQ(without_secrets("--file=s3://id:secret@bucket/key"), "--file=s3://bucket/key");
   EXPECT_EQ(without_secrets("(http://u:sec/ret@h/)"), "(http://...)");
+  EXPECT_EQ(without_secrets("'https://u:'ecret@[::1]:8443/a' b"), "'https://[::1]:8443/a' b");
+  EXPECT_EQ(without_secrets("https://u:80 \"ecret@h/a: b"), "https://h/a: b");
+  EXPECT_EQ(without_secrets("https://u:se cret@ret@h\na@b"), "https://h\na@b");
+  EXPECT_EQ(without_secrets("http://h/ a@b http://u:secret@h"), "http://h/ a@b http://h");
+  EXPECT_EQ(without_secrets("http://u#'secret@h/a"), "http://u");
+  EXPECT_EQ(without_secrets("http://u:12?'secret@h/a"), "http://...");
+  EXPECT_EQ(without_secrets("a://http://u:secret@h/"), "a://http://h/");
   for (const char* const plain :
        {"", " ", "tzmark: a: error TZE-ENV-001: cannot open: No such file\n", "http://h/x?...: error", "a://b c@d",
         "http://h:80/a@b", "file://u:p@h", "://", "x://"}) {
