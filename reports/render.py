@@ -17,6 +17,7 @@ The output depends on nothing but the results: the same results give the same by
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -27,6 +28,8 @@ from conformance import against_page, matrix, matrix_page, single_page
 
 ENVIRONMENT_STATUS = 3
 UNAVAILABLE_STATUS = 4
+# But for tabs and line ends.
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def fail(status: int, text: str) -> NoReturn:
@@ -52,6 +55,11 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes / (1 << 20):,.1f} MiB"
 
 
+def visible(text: str) -> str:
+    """Shows the controls that adapters printed as escapes such as \\x1b: a page may be read on a terminal."""
+    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def render(template: str, view: Json) -> str:
     try:
         import jinja2
@@ -70,7 +78,7 @@ def render(template: str, view: Json) -> str:
     )
     environment.filters.update(duration=duration, memory=memory, size=size)
     try:
-        return environment.get_template(template).render(view)
+        return visible(environment.get_template(template).render(view))
     except jinja2.UndefinedError as error:
         raise results.NotAResult(f"a member is missing: {error}") from error
 

@@ -830,7 +830,7 @@ class CompareTest(unittest.TestCase):
         for words in ((one, "directory"), (one, one, "--floor", "directory")):
             text = self.compare(*words, status=3)
             self.assertRegex(
-                text, "TZE-ENV-002.*directory: cannot be read: Is a directory"
+                text, "TZE-ENV-002.*directory: is neither a regular file nor a pipe"
             )
 
 

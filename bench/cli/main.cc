@@ -13,6 +13,7 @@
 
 int main(int argc, char** argv) {
   tzmark::remove_temporary_files_at_signals();
+  tzmark::catch_bus_errors();
   CLI::App app("Measures I/O paths, the codec on top of them, and other implementations.", "tzmark");
   app.set_version_flag("--version", tzmark::version_text());
   app.require_subcommand(1);

@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
   // Fills closed descriptors 0 to 2, before MPI opens any.
   tzmark::open_standard_streams();
   tzmark::remove_temporary_files_at_signals();
+  tzmark::catch_bus_errors();
   int thread_level = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &thread_level);
   int rank = 0;

@@ -72,6 +72,8 @@ std::string repeat_of_finding(const AgainstArguments& arguments, const Adapter& 
       "tzmark",        "against", "--adapter", join_command(first.argv()), "--with", arguments.other, "--corpus",
       corpus.string(), "--only",  id};
   const RunOptions& run = arguments.run;
+  const std::vector<std::string> permitting = run.adapter.permitting_words();
+  words.insert(words.end(), permitting.begin(), permitting.end());
   if (run.input_modes) {
     words.insert(words.end(), {"--shape", *run.input_modes, "--seed", std::to_string(run.seed)});
   }
@@ -117,6 +119,8 @@ std::string text_of(const Comparison& comparison, const Adapter& first, const Ad
   for (const auto& [mode, reason] : comparison.untried) {
     text += fmt::format("input mode {} not compared on some files: {}\n", name_of(mode), reason);
   }
+  // Both adapters may do the same.
+  text += containment_lines(first);
   return text + fmt::format("{} files compared in {:.1f} s, {} excused; {} differ, in {} ways\n", comparison.compared,
                             seconds_of(elapsed), comparison.excused, comparison.differing, comparison.groups.size());
 }
@@ -197,7 +201,9 @@ int run_against(const AgainstArguments& arguments, const fs::path& prefix, const
   if (!arguments.findings.empty()) findings.emplace(arguments.findings);
   const Adapter first = arguments.run.adapter.start(prefix, cancelled);
   const auto began = std::chrono::steady_clock::now();
-  const AdapterOptions other{arguments.other, "", arguments.run.adapter.one_shot};
+  AdapterOptions other = arguments.run.adapter;
+  other.command = arguments.other;
+  other.profile_file.clear();
   const Adapter second = other.start(prefix, cancelled);
   const NextFile files =
       arguments.count == 0 ? case_files(manifest, cases)

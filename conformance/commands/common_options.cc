@@ -30,7 +30,20 @@ Adapter AdapterOptions::start(const fs::path& prefix, const std::atomic<bool>& c
                       : split_command(command);
   std::optional<Profile> profile;
   if (!profile_file.empty()) profile = profile_of(read_json(profile_file));
-  return Adapter(argv, cancelled, one_shot ? Form::kOneShot : Form::kAny, std::move(profile));
+  Permissions permissions{.network = network};
+  for (const std::string& path : writable) {
+    std::error_code error;
+    permissions.writable.push_back(fs::canonical(path, error));
+    if (error) throw UsageError(fmt::format("--allow-writes {}: {}", path, error.message()));
+  }
+  return Adapter(argv, cancelled, one_shot ? Form::kOneShot : Form::kAny, std::move(profile), std::move(permissions));
+}
+
+std::vector<std::string> AdapterOptions::permitting_words() const {
+  std::vector<std::string> words;
+  for (const std::string& path : writable) words.insert(words.end(), {"--allow-writes", path});
+  if (network) words.emplace_back("--allow-network");
+  return words;
 }
 
 void add_adapter_options(CLI::App& app, AdapterOptions& options) {
@@ -38,6 +51,13 @@ void add_adapter_options(CLI::App& app, AdapterOptions& options) {
                  "command of the implementation under test, as in PROTOCOL.md (default: the reference)")
       ->type_name("CMD");
   app.add_flag("--one-shot", options.one_shot, "start the adapter for each question, even if it can serve");
+  app.add_option("--allow-writes", options.writable,
+                 "let the adapter write to this file, or below this directory, as to its temporary one; repeatable")
+      ->type_name("PATH")
+      ->check(why_not_local)
+      ->expected(1)
+      ->take_all();
+  app.add_flag("--allow-network", options.network, "let the adapter use the network");
 }
 
 CLI::Validator seconds_validator() {
@@ -104,6 +124,8 @@ std::vector<std::string> RunOptions::asking_words(const std::string& command) co
   if (!adapter.command.empty()) words.insert(words.end(), {"--adapter", adapter.command});
   if (!adapter.profile_file.empty()) words.insert(words.end(), {"--profile", adapter.profile_file});
   if (adapter.one_shot) words.emplace_back("--one-shot");
+  const std::vector<std::string> permitting = adapter.permitting_words();
+  words.insert(words.end(), permitting.begin(), permitting.end());
   for (const std::string& setting : policy.settings) words.insert(words.end(), {"--policy", setting});
   if (policy.strict) words.emplace_back("--strict");
   if (input_modes) words.insert(words.end(), {"--shape", *input_modes});

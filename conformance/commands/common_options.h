@@ -19,14 +19,19 @@
 
 namespace tzmark::conformance {
 
-// --adapter, --profile and --one-shot.
+// --adapter, --profile, --one-shot, --allow-writes and --allow-network.
 struct AdapterOptions {
   std::string command;  // empty: the reference, below prefix
   std::string profile_file;
   bool one_shot = false;
+  std::vector<std::string> writable;
+  bool network = false;
 
   // Throws as Adapter does.
   Adapter start(const std::filesystem::path& prefix, const std::atomic<bool>& cancelled) const;
+
+  // The words of a command line that permits the same.
+  std::vector<std::string> permitting_words() const;
 };
 
 // Without --profile.

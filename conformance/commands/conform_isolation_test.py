@@ -20,7 +20,10 @@ from conform_fixture import CONFORM, HAS_READ_ONLY, CorpusTest, conform
 class Isolation(CorpusTest):
     def test_an_adapter_cannot_change_what_is_expected(self) -> None:
         """Its wrong answer fails, and neither this run nor a later one takes it for the right one."""
-        run = self.run_on_corpus(behaviours=("valid=overwrite-expectation",))
+        run = self.run_on_corpus(
+            *("--allow-writes", self.corpus),
+            behaviours=("valid=overwrite-expectation",),
+        )
         self.assertEqual((run.returncode, run.stdout), (3, ""))
         self.assertIn("valid.json has SHA-256 ", run.stderr)
         self.assertIn("restore the corpus", run.stderr)

@@ -132,7 +132,7 @@ std::string text_of(const FileVerdict& verdict, const Adapter& adapter) {
   if (defects.size() > kDefectsShownMax) {
     text += fmt::format("\nand {} more, which --json FILE has\n", defects.size() - kDefectsShownMax);
   }
-  text += fmt::format("\n{} {}\n", adapter.profile().name, adapter.profile().version);
+  text += fmt::format("\n{} {}\n", adapter.profile().name, adapter.profile().version) + containment_lines(adapter);
   const CaseResult& result = verdict.result;
   if (result.steps.empty()) return text + fmt::format("    not asked: {}\n", result.reason);
   for (const Step& step : result.steps) text += text_of(step);

@@ -320,14 +320,16 @@ sys.exit(subprocess.run([{str(MODEL)!r}, *sys.argv[1:]]).returncode)
 """
         )
         adapter = shlex.join([sys.executable, str(program)])
-        run = self.conform("--file", file, "--adapter", adapter, "--one-shot")
+        # Otherwise it cannot change a file of the user.
+        options = ("--adapter", adapter, "--one-shot", "--allow-writes", file)
+        run = self.conform("--file", file, *options)
         self.assertEqual(run.returncode, 1, run.stdout)
         self.assertIn("changed or removed the file", run.stdout)
         # Before it is asked: the verdict would be one on another file.
         file.write_bytes((CORPUS / CASES["name-letters"]["path"]).read_bytes())
         program.write_text(program.read_text().replace("decode", "capabilities"))
         program.write_text(program.read_text().replace("sys.argv[2]", repr(str(file))))
-        run = self.conform("--file", file, "--adapter", adapter, "--one-shot")
+        run = self.conform("--file", file, *options)
         self.assertEqual((run.returncode, run.stdout), (3, ""), run.stderr)
         self.assertIn(file.name, run.stderr)
 

@@ -132,6 +132,7 @@ int run_minimize(const MinimizeArguments& arguments, const fs::path& prefix, con
   say("{}: {}{}: {}\n", name_of(failure->command), name_of(failure->outcome), cited_rule, failure->reason);
   say("{}: {} of {} bytes, after {} candidates in {:.1f} s{}\n", out.string(), minimized.file.size(), file.size(),
       minimized.candidates, seconds_of(elapsed), minimized.finished ? "" : "; the time ran out");
+  say("{}", containment_lines(adapter));
   say("{}\n", repeat);
   if (arguments.json_file.empty()) return 0;
   const Json result = {{"schema", "tzmark-minimize"},

@@ -1,4 +1,5 @@
-// tzmark-read-only DIR COMMAND...: becomes the command, for which DIR is on a read-only mount.
+// tzmark-read-only [--restrict] DIR COMMAND...: becomes the command, for which DIR is on a read-only mount. With
+// --restrict it first enters the Landlock ruleset of descriptor 3, if there is one, under which nothing can be mounted.
 //
 // The permissions of a file do not bind root, and a mount binds everybody. It is made in a mount namespace of its own,
 // inside of a user namespace where it takes one, so that no other process sees it and nothing has to be undone.
@@ -20,6 +21,9 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+
+#include "runner/restrict_self.h"
 
 namespace {
 
@@ -71,11 +75,21 @@ void mount_read_only(const fs::path& directory) {
   if ((status.f_flag & ST_RDONLY) == 0) throw std::runtime_error(directory.string() + " can still be written to");
 }
 
+// The ruleset of a kernel that has none is not there.
+void restrict_this_process() {
+  using tzmark::conformance::kRulesetDescriptor;
+  const int ruleset = ::fcntl(kRulesetDescriptor, F_SETFD, FD_CLOEXEC) == 0 ? kRulesetDescriptor : -1;
+  if (!tzmark::conformance::enter_restriction(ruleset)) fail("the process cannot be contained");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool restricted = argc > 1 && std::string_view(argv[1]) == tzmark::conformance::kRestrictOption;
+  argc -= restricted ? 1 : 0;
+  argv += restricted ? 1 : 0;
   if (argc < 3) {
-    fmt::print(stderr, "usage: tzmark-read-only DIR COMMAND...\n");
+    fmt::print(stderr, "usage: tzmark-read-only [--restrict] DIR COMMAND...\n");
     return kUnavailableStatus;
   }
   try {
@@ -85,6 +99,7 @@ int main(int argc, char** argv) {
     enter_namespaces();
     ::prctl(PR_SET_PDEATHSIG, death_signal);
     mount_read_only(fs::canonical(argv[1]));
+    if (restricted) restrict_this_process();
   } catch (const std::exception& error) {
     fmt::print(stderr, "tzmark-read-only: no read-only mount can be had here: {}\n", error.what());
     return kUnavailableStatus;

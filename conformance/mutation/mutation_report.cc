@@ -103,6 +103,7 @@ std::string text_report(const MutationReport& report) {
   }
   for (const FailureGroup& group : score.failures) text += failure(report, group);
   if (!score.failures.empty()) text += "\n";
+  text += containment_lines(*report.adapter);
   const std::size_t ran = all.invalid + all.valid + all.open;
   return text + fmt::format("{} right, {} failed, {} skipped, {} double\n", ran - all.failed, all.failed, all.skipped,
                             score.duplicates);

@@ -20,8 +20,14 @@ namespace tzmark::conformance {
 namespace {
 
 // Enough for an implementation that compiles or imports much at its first start.
+// More threads than any pool on a large machine, and as many files as two processes may have.
+constexpr std::uint64_t kThreadsMax = 4096;
+constexpr std::uint64_t kFilesMax = 2 * kProcessFilesMax;
+
 const ProcessLimits kCapabilitiesLimits = {.elapsed_max = std::chrono::minutes(1),
-                                           .disk_max_bytes = Limits().disk_max_bytes};
+                                           .disk_max_bytes = Limits().disk_max_bytes,
+                                           .threads_max = kThreadsMax,
+                                           .files_max = kFilesMax};
 
 // How much a process that serves may keep from earlier questions, in memory and on disk: more than a library loads on
 // first use, and less than the limits of cases.
@@ -107,7 +113,9 @@ ProcessLimits process_limits(const Question& question, const Limits& limits, std
   return {.elapsed_max = idle_elapsed + limits.elapsed_max,
           .rss_max_bytes = sum_or_max(idle_rss_bytes, limits.memory_max_bytes),
           .disk_max_bytes = limits.disk_max_bytes + size_of(question),
-          .out_directory = question.directory};
+          .out_directory = question.directory,
+          .threads_max = kThreadsMax,
+          .files_max = kFilesMax};
 }
 
 // The system reuses ids of threads that ended; another thread would find a service that is dying.
@@ -122,11 +130,12 @@ const char* key_option(const Question& question) { return question.key_hex ? "--
 }  // namespace
 
 Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancelled, Form form,
-                 std::optional<Profile> profile)
-    : argv_(std::move(argv)), cancelled_(cancelled) {
+                 std::optional<Profile> profile, Permissions permissions)
+    : argv_(std::move(argv)), cancelled_(cancelled), permissions_(std::move(permissions)) {
   std::vector<std::string> command = argv_;
   command.push_back("capabilities");
-  const ProcessResult process = run_process(command, kCapabilitiesLimits, cancelled_);
+  const Containment containment = containment_of({});
+  const ProcessResult process = run_process(command, kCapabilitiesLimits, cancelled_, nullptr, &containment);
   if (process.end != ProcessEnd::kExited || process.exit_status != 0) {
     // read_answer describes the end of a process in words.
     const std::string end = process.end == ProcessEnd::kExited ? fmt::format("exit status {}", process.exit_status)
@@ -140,6 +149,12 @@ Adapter::Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancell
   // Rounds in favour of the adapter what cannot be measured exactly.
   idle_rss_bytes_ = process.rss_bound_bytes;
   idle_elapsed_ = process.elapsed;
+}
+
+Containment Adapter::containment_of(const Launch& launch) const {
+  return {.permissions = permissions_,
+          .server_port = launch.server_port,
+          .enters_ruleset_itself = launch.enters_ruleset_itself};
 }
 
 Step Adapter::ask(const Question& question, const Limits& limits) const {
@@ -163,7 +178,7 @@ std::map<std::uint64_t, ProcessResult> Adapter::ends_after_answers() const {
 }
 
 std::string Adapter::shell_command(const Question& question) const {
-  std::vector<std::string> words = question.prefix;
+  std::vector<std::string> words = question.launch.prefix;
   words.insert(words.end(), argv_.begin(), argv_.end());
   for (std::string& word : words_of(question)) words.push_back(std::move(word));
   std::string command = join_command(words);
@@ -185,7 +200,7 @@ std::string Adapter::served_shell_command(const std::vector<Question>& questions
 }
 
 Step Adapter::ask_process(const Question& question, const Limits& limits) const {
-  std::vector<std::string> argv = question.prefix;
+  std::vector<std::string> argv = question.launch.prefix;
   argv.insert(argv.end(), argv_.begin(), argv_.end());
   for (std::string& word : words_of(question)) argv.push_back(std::move(word));
   std::unique_ptr<ScratchFile> secret;
@@ -198,8 +213,9 @@ Step Adapter::ask_process(const Question& question, const Limits& limits) const 
   Step step;
   step.command = question.command;
   step.number = asked_++;
+  const Containment containment = containment_of(question.launch);
   step.process = run_process(argv, process_limits(question, limits, idle_counted_elapsed(), idle_counted_rss_bytes()),
-                             cancelled_, question.feed);
+                             cancelled_, question.feed, &containment);
   step.answer = read_answer(question.command, step.process);
   return step;
 }
@@ -210,14 +226,15 @@ bool Adapter::Service::keeps_too_much() const {
          server->disk_bytes(disk_max_bytes) > disk_max_bytes;
 }
 
-std::unique_ptr<Adapter::Service> Adapter::start_service(const std::vector<std::string>& prefix) const {
+std::unique_ptr<Adapter::Service> Adapter::start_service(const Launch& launch) const {
   const Starting starting(*this);
-  std::vector<std::string> command = prefix;
+  std::vector<std::string> command = launch.prefix;
   command.insert(command.end(), argv_.begin(), argv_.end());
   command.push_back("serve");
+  const Containment containment = containment_of(launch);
   auto service = std::make_unique<Service>();
   service->number = services_started_++;
-  service->server = std::make_unique<Server>(command, cancelled_);
+  service->server = std::make_unique<Server>(command, cancelled_, &containment);
   const Json request = {{"id", service->next_id}, {"command", "capabilities"}};
   ProcessLimits limits = kCapabilitiesLimits;
   // Otherwise every case that follows would take a minute.
@@ -254,10 +271,9 @@ bool Adapter::one_has_served() const {
   return has_served_;
 }
 
-bool Adapter::replace_service(std::unique_ptr<Service>& service, const std::vector<std::string>& prefix,
-                              Step& step) const {
+bool Adapter::replace_service(std::unique_ptr<Service>& service, const Launch& launch, Step& step) const {
   try {
-    service = start_service(prefix);
+    service = start_service(launch);
     return true;
   } catch (const NoProfileError& error) {
     start_failed_ = true;
@@ -265,7 +281,7 @@ bool Adapter::replace_service(std::unique_ptr<Service>& service, const std::vect
     if (!one_has_served()) {
       // No other process may have been started yet, so that this thread tries once more.
       try {
-        service = start_service(prefix);
+        service = start_service(launch);
       } catch (const NoProfileError&) {
         if (!one_has_served()) throw error;
       }
@@ -290,13 +306,13 @@ void Adapter::note_end(const Service& service, const ProcessResult& end) const {
   ends_after_answers_.emplace(*service.answered, end);
 }
 
-std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread(const std::vector<std::string>& prefix) const {
+std::unique_ptr<Adapter::Service>& Adapter::service_of_this_thread(const Launch& launch) const {
   const std::lock_guard lock(mutex_);
-  return services_[{number_of_this_thread(), prefix}];
+  return services_[{number_of_this_thread(), launch}];
 }
 
 Step Adapter::ask_service(const Question& question, const Limits& limits) const {
-  std::unique_ptr<Service>& service = service_of_this_thread(question.prefix);
+  std::unique_ptr<Service>& service = service_of_this_thread(question.launch);
   // What earlier questions left must neither count for this one nor hide what this one takes.
   if (service && service->keeps_too_much()) end_service(service);
   // A process may end between two questions.
@@ -304,7 +320,7 @@ Step Adapter::ask_service(const Question& question, const Limits& limits) const 
   Step step;
   step.command = question.command;
   step.number = asked_++;
-  if (!service && !replace_service(service, question.prefix, step)) return step;
+  if (!service && !replace_service(service, question.launch, step)) return step;
   const auto exchange = [&](std::uint64_t id) {
     const std::uint64_t idle_rss_bytes = std::min(service->idle_rss_bytes, kIdleRssMaxBytes);
     return service->server->exchange(dump_line(request_of(question, id)),
@@ -316,7 +332,7 @@ Step Adapter::ask_service(const Question& question, const Limits& limits) const 
   if (ended && step.process.stdin_taken_bytes == 0) {
     // It ended before it read the question, so the question was not asked.
     note_end(*service, step.process);
-    if (!replace_service(service, question.prefix, step)) return step;
+    if (!replace_service(service, question.launch, step)) return step;
     id = service->next_id++;
     step.process = exchange(id);
   }

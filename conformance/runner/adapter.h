@@ -31,6 +31,15 @@ struct FileRange {
   std::uint64_t length = 0;
 };
 
+// How the process of a question is started. Questions with the same answers here may have one process.
+struct Launch {
+  std::vector<std::string> prefix = {};  // words before the adapter's own, of a program that executes the rest
+  bool enters_ruleset_itself = false;    // as in Containment, of that program
+  std::optional<std::uint16_t> server_port = std::nullopt;  // of the server that the process may connect to
+
+  auto operator<=>(const Launch&) const = default;
+};
+
 // One command on one file.
 struct Question {
   Command command = Command::kDecode;
@@ -43,7 +52,7 @@ struct Question {
   const Feed* feed = nullptr;                    // of stream: the content for stdin
   std::optional<FileRange> part = std::nullopt;  // if the question is about a range of the file
   std::string url = {};                          // if the file is served, in place of its name
-  std::vector<std::string> prefix = {};          // words before the adapter's own, of a program that executes the rest
+  Launch launch = {};
 };
 
 // What capabilities takes beyond these does not raise the limits of the cases, since it may be waste. Importing PyTorch
@@ -62,8 +71,10 @@ class Adapter {
   // not print a profile. A profile that is given takes the place of the printed one. cancelled must outlive the
   // adapter.
   Adapter(std::vector<std::string> argv, const std::atomic<bool>& cancelled, Form form = Form::kAny,
-          std::optional<Profile> profile = std::nullopt);
+          std::optional<Profile> profile = std::nullopt, Permissions permissions = {});
 
+  // What its processes may do besides reading files. All of them are contained.
+  const Permissions& permissions() const { return permissions_; }
   const std::vector<std::string>& argv() const { return argv_; }
   const Profile& profile() const { return profile_; }
   bool serves() const { return serves_; }
@@ -112,7 +123,8 @@ class Adapter {
   Step ask_service(const Question& question, const Limits& limits) const;
   void end_service(std::unique_ptr<Service>& service) const;
   void note_end(const Service& service, const ProcessResult& end) const;
-  std::unique_ptr<Service> start_service(const std::vector<std::string>& prefix) const;
+  Containment containment_of(const Launch& launch) const;
+  std::unique_ptr<Service> start_service(const Launch& launch) const;
   // Counts a start of a process while it exists.
   class Starting {
    public:
@@ -128,21 +140,21 @@ class Adapter {
   // Waits until a process has served or none is being started, and returns whether one has.
   bool one_has_served() const;
   // Returns false, with the reason in the step, if the new process does not serve, but another one does.
-  bool replace_service(std::unique_ptr<Service>& service, const std::vector<std::string>& prefix, Step& step) const;
-  std::unique_ptr<Service>& service_of_this_thread(const std::vector<std::string>& prefix) const;
+  bool replace_service(std::unique_ptr<Service>& service, const Launch& launch, Step& step) const;
+  std::unique_ptr<Service>& service_of_this_thread(const Launch& launch) const;
 
   std::vector<std::string> argv_;
   const std::atomic<bool>& cancelled_;
+  const Permissions permissions_;
   Profile profile_;
   Json printed_profile_;
   bool serves_ = false;
   std::uint64_t idle_rss_bytes_ = 0;
   std::chrono::nanoseconds idle_elapsed_{0};
 
-  // A process dies with the thread that started it, so each thread has its own, one per prefix.
+  // A process dies with the thread that started it, so each thread has its own.
   mutable std::mutex mutex_;
-  mutable std::map<std::pair<std::uint64_t, std::vector<std::string>>, std::unique_ptr<Service>>
-      services_;  // by thread
+  mutable std::map<std::pair<std::uint64_t, Launch>, std::unique_ptr<Service>> services_;  // by thread
   mutable std::map<std::uint64_t, ProcessResult> ends_after_answers_;
   mutable std::atomic<std::uint64_t> asked_ = 0;
   mutable std::atomic<std::uint64_t> services_started_ = 0;

@@ -184,7 +184,7 @@ Step run_encode_case(const Manifest& manifest, const Case& item, const Adapter& 
 Step run_encode_case(const Json& specification, const Case& item, const std::optional<Json>& expected,
                      const Adapter& adapter, const Limits& limits, const std::optional<fs::path>& kept,
                      RandomValues& random) {
-  const ScratchDirectory directory;
+  const ScratchDirectory directory(ScratchDirectory::Place::kCaseRoot);
   const Question question = {.command = Command::kEncode,
                              .file = write_specification(specification, directory.path()),
                              .out = directory.path() / out_name(item),

@@ -57,6 +57,8 @@ class HttpServer {
   // How many are open.
   std::size_t connections() const;
 
+  std::uint16_t port() const { return port_; }
+
  private:
   struct Connection;
 

@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <stdexcept>
 #include <vector>
 
+#include "model/text.h"
 #include "runner/errors.h"
+#include "runner/file_content.h"
 
 namespace tzmark::conformance {
 
@@ -61,11 +62,10 @@ class LimitCheck : public Json::json_sax_t {
   std::vector<std::size_t> member_counts_;  // of the objects and arrays that are open; arrays have none
 };
 
-// input: a stream, or text. file names it in errors.
-template <typename Input>
-Json parse_trusted(Input&& input, const std::filesystem::path& file) {
+// file names the text in errors.
+Json parse_trusted(std::string_view text, const std::filesystem::path& file) {
   try {
-    return Json::parse(input);
+    return Json::parse(text);
   } catch (const Json::exception& error) {
     throw EnvironmentError(fmt::format("{}: {}", file.string(), problem_of(error)));
   }
@@ -90,18 +90,29 @@ Json parse_untrusted_json(std::string_view text) {
   }
 }
 
-Json read_json(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw EnvironmentError(fmt::format("{}: cannot be opened", path.string()));
-  return parse_trusted(file, path);
-}
+Json read_json(const std::filesystem::path& path) { return parse_trusted(model::text_of(read_named_file(path)), path); }
 
 Json parse_json(std::string_view text, const std::filesystem::path& file) { return parse_trusted(text, file); }
 
 std::string dump_line(const Json& document) { return document.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string dump_lines(const Json& document) {
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  // Only strings hold U+007F to U+009F, which a terminal would take for controls.
+  std::string safe;
+  safe.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const bool is_pair = byte == 0xc2 && next >= 0x80 && next <= 0x9f;
+    if (is_pair || byte == 0x7f) {
+      safe += fmt::format("\\u00{:02x}", is_pair ? next : byte);
+      i += is_pair ? 1 : 0;
+    } else {
+      safe += text[i];
+    }
+  }
+  return safe;
 }
 
 std::string compact_dump(const Json& document, std::size_t max_bytes) {

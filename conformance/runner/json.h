@@ -28,7 +28,8 @@ std::string problem_of(const std::exception& error);
 // limits.
 Json parse_untrusted_json(std::string_view text);
 
-// Reads a trusted document, such as those of the corpus. Throws EnvironmentError if the file is not one.
+// Reads a trusted document that the user named. Throws EnvironmentError if the file is not one; never waits for another
+// process.
 Json read_json(const std::filesystem::path& file);
 
 // The same for what was read of it already.

@@ -143,6 +143,7 @@ std::string_view name_of(Outcome outcome) {
                                                                   "memory",
                                                                   "output",
                                                                   "disk",
+                                                                  "processes",
                                                                   "accepted-invalid",
                                                                   "rejected-valid",
                                                                   "pass",
@@ -162,6 +163,8 @@ Outcome outcome_without_answer(ProcessEnd end) {
       return Outcome::kOutput;
     case ProcessEnd::kDiskBroken:
       return Outcome::kDisk;
+    case ProcessEnd::kCountBroken:
+      return Outcome::kProcesses;
     default:
       return Outcome::kCrash;
   }

@@ -24,13 +24,14 @@ enum class Outcome {
   kMemory,
   kOutput,
   kDisk,
+  kProcesses,
   kAcceptedInvalid,
   kRejectedValid,
   kPass,
   kImplementationDefined,  // also a pass: the case leaves a choice
   kSkipped,
 };
-inline constexpr std::size_t kOutcomeCount = 11;
+inline constexpr std::size_t kOutcomeCount = 12;
 
 // The name in reports, such as "accepted-invalid".
 std::string_view name_of(Outcome outcome);

@@ -151,6 +151,7 @@ TEST(JudgeStep, NoAnswerDependsOnTheEnd) {
   EXPECT_EQ(outcome(ProcessEnd::kOutputBroken), Outcome::kOutput);
   EXPECT_EQ(outcome(ProcessEnd::kLost), Outcome::kCrash);
   EXPECT_EQ(outcome(ProcessEnd::kDiskBroken), Outcome::kDisk);
+  EXPECT_EQ(outcome(ProcessEnd::kCountBroken), Outcome::kProcesses);
   EXPECT_EQ(outcome(ProcessEnd::kTimedOut), Outcome::kHang);
   EXPECT_EQ(outcome(ProcessEnd::kMemoryBroken), Outcome::kMemory);
 }

@@ -21,6 +21,7 @@
 
 #include "runner/console.h"
 #include "runner/process_tree.h"
+#include "runner/restrict_self.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -94,11 +95,12 @@ void prepare_this_process() {
   });
 }
 
-// The variables of this process, without those that settings replace.
-std::vector<std::string> environment_with(std::vector<std::string> settings) {
+// The variables of this process, without those that settings replace; cleaned: those that an adapter may see.
+std::vector<std::string> environment_with(std::vector<std::string> settings, bool cleaned) {
   const std::size_t replaced = settings.size();
   for (char* const* each = environ; *each; ++each) {
     const std::string_view variable = *each;
+    if (cleaned && !passes_variable(variable.substr(0, variable.find('=')))) continue;
     const bool kept = std::none_of(
         settings.begin(), settings.begin() + static_cast<std::ptrdiff_t>(replaced),
         [&](const std::string& setting) { return variable.starts_with(setting.substr(0, setting.find('=') + 1)); });
@@ -134,6 +136,7 @@ struct Execution {
   char* const* environment;
   Keeper::Streams streams;
   rlim_t mark;
+  const Restriction* restriction;  // nullptr: none
 };
 
 // What follows, up to the end of the keeper, runs after a fork in a process of several threads, where only
@@ -144,6 +147,25 @@ struct Execution {
   // If even this write fails, exit status 127 still shows it.
   [[maybe_unused]] const auto written = ::write(error_fd, &error, sizeof error);
   ::_exit(127);
+}
+
+// Closes all descriptors but the streams, and a ruleset that the program gets: what this process inherited is none of
+// the program's. Returns the descriptor in the place of error_fd, which exec closes.
+int keep_descriptors(int ruleset, int error_fd) {
+  constexpr int kErrorDescriptor = kRulesetDescriptor + 1;
+  // Neither may be in the place that the other gets.
+  error_fd = ::fcntl(error_fd, F_DUPFD_CLOEXEC, kErrorDescriptor + 1);
+  if (error_fd < 0) ::_exit(127);
+  const bool passed = ruleset >= 0;
+  if (passed) {
+    // A copy in its own place would keep the flag that closes it.
+    ruleset = ::fcntl(ruleset, F_DUPFD_CLOEXEC, kErrorDescriptor + 1);
+    if (ruleset < 0 || ::dup2(ruleset, kRulesetDescriptor) < 0) tell_error(error_fd);
+  }
+  const int first = passed ? kErrorDescriptor : kRulesetDescriptor;
+  if (::dup3(error_fd, first, O_CLOEXEC) < 0) tell_error(error_fd);
+  ::closefrom(first + 1);
+  return first;
 }
 
 [[noreturn]] void become_program(const Execution& execution, pid_t parent, int error_fd) {
@@ -157,11 +179,15 @@ struct Execution {
   const rlimit mark = {execution.mark, execution.mark};
   if (::setrlimit(kMarkedLimit, &mark) != 0) tell_error(error_fd);
   const Keeper::Streams& streams = execution.streams;
-  if (::dup2(streams.in, STDIN_FILENO) >= 0 && ::dup2(streams.out, STDOUT_FILENO) >= 0 &&
-      ::dup2(streams.err, STDERR_FILENO) >= 0) {
-    ::execvpe(execution.argv[0], execution.argv, execution.environment);
+  if (::dup2(streams.in, STDIN_FILENO) < 0 || ::dup2(streams.out, STDOUT_FILENO) < 0 ||
+      ::dup2(streams.err, STDERR_FILENO) < 0) {
+    tell_error(error_fd);
   }
-  tell_error(error_fd);
+  const Restriction* const restriction = execution.restriction;
+  if (restriction != nullptr && !restriction->enter()) tell_error(error_fd);
+  const int last_fd = keep_descriptors(restriction == nullptr ? -1 : restriction->passed_ruleset(), error_fd);
+  ::execvpe(execution.argv[0], execution.argv, execution.environment);
+  tell_error(last_fd);
 }
 
 // Kills the children of the keeper. Their children become its own, for the next pass.
@@ -219,7 +245,8 @@ void kill_own_children(const char* children_file) {
 }
 
 [[noreturn]] void become_keeper(const Execution& execution, pid_t parent, int notice_fd, int error_fd) {
-  ::setpgid(0, 0);
+  // A session without a terminal, to which a program could type commands; the program, which leads none, gets none.
+  ::setsid();
   // Only a signal that cannot be blocked ends the keeper early.
   sigset_t all_signals;
   ::sigfillset(&all_signals);
@@ -282,12 +309,12 @@ void end_strays(rlim_t mark, Clock::time_point deadline) {
 }  // namespace
 
 Keeper::Keeper(const std::vector<std::string>& argv, const Streams& streams,
-               const std::filesystem::path& temporary_directory) {
+               const std::filesystem::path& temporary_directory, const Restriction* restriction) {
   prepare_this_process();
   mark_ = new_mark();
   std::vector<std::string> settings = settings_without_proxy();
   settings.push_back("TMPDIR=" + temporary_directory.string());
-  const std::vector<std::string> environment = environment_with(std::move(settings));
+  const std::vector<std::string> environment = environment_with(std::move(settings), restriction != nullptr);
   const std::vector<char*> words = pointers_to(argv);
   const std::vector<char*> variables = pointers_to(environment);
   Pipe notices;
@@ -297,7 +324,7 @@ Keeper::Keeper(const std::vector<std::string>& argv, const Streams& streams,
     const std::lock_guard lock(keepers().mutex);
     pid_ = ::fork();
     if (pid_ == 0) {
-      become_keeper({words.data(), variables.data(), streams, mark_}, parent, notices.write_end.get(),
+      become_keeper({words.data(), variables.data(), streams, mark_, restriction}, parent, notices.write_end.get(),
                     start_error.write_end.get());
     }
     if (pid_ > 0) keepers().marks.emplace(pid_, mark_);

@@ -3,10 +3,11 @@
 // The keeper is the parent of the program and the reaper of all orphans below it (PR_SET_CHILD_SUBREAPER), so nothing
 // that the program starts leaves the tree below the keeper, whatever groups and sessions it makes, and concurrent
 // programs stay apart. The keeper waits for each of these processes and ends when none is left. It reports how the
-// program ended through a pipe; the report of a killed keeper is ignored. It holds wrong implementations, not hostile
-// ones: the program runs as the same user, and could kill this process too. A resource limit that has no effect marks
-// the processes that a killed keeper leaves, in whatever environment they run. Other children of this process are left
-// alone.
+// program ended through a pipe; the report of a killed keeper is ignored. The keeper leads a session without a
+// terminal, and the program a process group in it, with no descriptors but its streams. A program that is contained
+// (restrict.h) cannot send signals to keeper and suite where the kernel prevents it. A resource limit that has no
+// effect marks the processes that a killed keeper leaves, in whatever environment they run. Other children of this
+// process are left alone.
 //
 // Thread-safety: one object belongs to one thread at a time; several may exist at once. Keeper, program and all that is
 // below die with the thread that started them, however it ends.
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "runner/descriptor.h"
+#include "runner/restrict.h"
 
 namespace tzmark::conformance {
 
@@ -39,10 +41,11 @@ class Keeper {
     std::uint64_t rusage_peak_bytes = 0;  // of the largest process, up to its exec that of this one included
   };
 
-  // Returns when the program has been executed, with temporary_directory as its TMPDIR. Throws EnvironmentError if it
-  // cannot be. REQUIRES: argv is not empty, and no other keeper has this directory.
-  Keeper(const std::vector<std::string>& argv, const Streams& streams,
-         const std::filesystem::path& temporary_directory);
+  // Returns when the program has been executed, with temporary_directory as its TMPDIR. With a restriction, the program
+  // and all that it starts are contained, and it gets the variables of passes_variable() alone. Throws EnvironmentError
+  // if the program cannot be executed. REQUIRES: argv is not empty, and no other keeper has this directory.
+  Keeper(const std::vector<std::string>& argv, const Streams& streams, const std::filesystem::path& temporary_directory,
+         const Restriction* restriction = nullptr);
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;

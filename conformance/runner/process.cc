@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +79,55 @@ std::uint64_t largest_below(pid_t pid, const char* name) {
   return bytes;
 }
 
+// What the processes below one use, from a look that costs little.
+struct ProcessUse {
+  std::vector<pid_t> processes = {};
+  std::uint64_t threads = 0;
+  std::uint64_t largest_peak_bytes = 0;
+  std::uint64_t peaks_sum_bytes = 0;  // counts what they share several times
+};
+
+ProcessUse use_below(pid_t pid) {
+  ProcessUse use;
+  for_each_below(pid, [&](pid_t each) {
+    const std::uint64_t peak_bytes = status_bytes_of(each, "VmHWM:");
+    use.processes.push_back(each);
+    use.threads += threads_of(each).size();
+    use.largest_peak_bytes = std::max(use.largest_peak_bytes, peak_bytes);
+    use.peaks_sum_bytes += peak_bytes;
+  });
+  return use;
+}
+
+// Whether two processes have one memory, as after vfork. Not known where the kernel lacks the call.
+bool share_memory(pid_t first, pid_t second) {
+  constexpr int kMemory = 1;  // KCMP_VM
+  return ::syscall(SYS_kcmp, first, second, kMemory, 0, 0) == 0;
+}
+
+// Resident memory of processes, in which each page counts once, and files in memory that no process need have mapped.
+std::uint64_t memory_together(const std::vector<pid_t>& processes, std::uint64_t memory_files_bytes) {
+  // Comparing each with each takes long for many, of which two with one memory make no difference.
+  constexpr std::size_t kComparedMax = 32;
+  std::uint64_t private_bytes = 0;
+  std::uint64_t shared_bytes = 0;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    const pid_t pid = processes[i];
+    const auto before = processes.begin() + static_cast<std::ptrdiff_t>(std::min(i, kComparedMax));
+    if (std::any_of(processes.begin(), before, [&](pid_t other) { return share_memory(other, pid); })) continue;
+    std::ifstream rollup(fmt::format("/proc/{}/smaps_rollup", pid));
+    bool is_told = false;
+    for (std::string line; std::getline(rollup, line);) {
+      const bool is_private = line.starts_with("Pss_Anon:") || line.starts_with("Pss_File:");
+      if (!is_private && !line.starts_with("Pss_Shmem:")) continue;
+      is_told = true;
+      (is_private ? private_bytes : shared_bytes) += std::stoull(line.substr(line.find(':') + 1)) * 1024;
+    }
+    if (!is_told) private_bytes += status_bytes_of(pid, "VmRSS:");
+  }
+  return private_bytes + std::max(shared_bytes, memory_files_bytes);
+}
+
 bool forget_peak(pid_t pid) {
   // Where all threads come and go, those that a list names may have ended before they are asked.
   constexpr int kListsMax = 10;
@@ -114,7 +164,11 @@ enum class Stdin { kNull, kPipe };
 class Child {
  public:
   // limits: of all that the child does, so that what it writes before this returns counts.
-  Child(const std::vector<std::string>& argv, Stdin stdin_kind, const ProcessLimits& limits) {
+  Child(const std::vector<std::string>& argv, Stdin stdin_kind, const ProcessLimits& limits,
+        const Containment* containment)
+      : root_(containment != nullptr ? case_root() : nullptr) {
+    std::optional<Restriction> restriction;
+    if (containment != nullptr) restriction.emplace(*containment, std::vector{temporary_.path(), root_->path()});
     Descriptor stdin_end;
     if (stdin_kind == Stdin::kPipe) {
       Pipe in;
@@ -129,8 +183,8 @@ class Child {
     runner_rss_bytes_ = own_rss_bytes();
     begin_disk(limits);
     started_ = Clock::now();
-    keeper_.emplace(argv, Keeper::Streams{stdin_end.get(), out.write_end.get(), err.write_end.get()},
-                    temporary_.path());
+    keeper_.emplace(argv, Keeper::Streams{stdin_end.get(), out.write_end.get(), err.write_end.get()}, temporary_.path(),
+                    restriction ? &*restriction : nullptr);
     // Other threads may have taken or given back memory around the fork.
     runner_rss_bytes_ = std::max(runner_rss_bytes_, own_rss_bytes());
     stdout_ = std::move(out.read_end);
@@ -192,7 +246,7 @@ class Child {
       if (!until_answer || broken || !line_is_there()) continue;
       result_.elapsed = Clock::now() - started_;
       // The kernel remembers the peak, so that memory that was given back before the answer counts as well.
-      note_peak();
+      note_use(limits);
       note_disk(limits);
       broken = broken_limit(limits);
       if (!broken) return answered();
@@ -203,7 +257,7 @@ class Child {
   std::uint64_t rss_bytes() const { return keeper_->ended() ? 0 : largest_below(keeper_->pid(), "VmRSS:"); }
 
   std::uint64_t temporary_bytes(std::uint64_t enough_bytes) const {
-    return with_directories(recent_unlinked_bytes(), {}, enough_bytes);
+    return with_directories(recent_unlinked_bytes(), {temporary_.path()}, enough_bytes);
   }
 
   bool ready() const {
@@ -219,11 +273,13 @@ class Child {
     result_.elapsed_max = limits.elapsed_max;
     if (limits.rss_max_bytes != kNone) result_.rss_max_bytes = limits.rss_max_bytes;
     if (limits.disk_max_bytes != kNone) result_.disk_max_bytes = limits.disk_max_bytes;
+    if (limits.threads_max != kNone) result_.threads_max = limits.threads_max;
+    if (limits.files_max != kNone) result_.files_max = limits.files_max;
   }
 
   // One round of looking at memory and of moving what is in the pipes. Returns whether the child has ended.
   bool watch(const ProcessLimits& limits) {
-    if (Clock::now() >= next_memory_look_) look_at_memory();
+    if (Clock::now() >= next_memory_look_) look_at_memory(limits);
     if (Clock::now() >= next_disk_look_) note_disk(limits);
     const bool exited = wait_for_event();
     write_input();
@@ -231,31 +287,51 @@ class Child {
     return exited;
   }
 
-  void note_peak() {
-    result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, largest_below(keeper_->pid(), "VmHWM:"));
+  void note_use(const ProcessLimits& limits) {
+    const ProcessUse use = use_below(keeper_->pid());
+    result_.threads_peak = std::max(result_.threads_peak, use.threads);
+    std::uint64_t bytes = use.largest_peak_bytes;
+    // The exact sum takes long, and most programs are far from the limit. What has none tells how much is idle.
+    const bool may_break = use.peaks_sum_bytes + open_files_.memory_bytes > limits.rss_max_bytes ||
+                           limits.rss_max_bytes == std::numeric_limits<std::uint64_t>::max();
+    if (may_break && (use.processes.size() > 1 || open_files_.memory_bytes > 0)) {
+      bytes = std::max(bytes, memory_together(use.processes, open_files_.memory_bytes));
+    }
+    result_.rss_peak_bytes = std::max(result_.rss_peak_bytes, bytes);
   }
 
-  // Of the files without a name; none before the start and after the end.
+  // Looks at the open files, and returns what lies on disk without a name; none before the start and after the end.
   std::uint64_t unlinked_bytes() const {
-    unlinked_bytes_ = keeper_ && !keeper_->ended() ? unlinked_bytes_below(keeper_->pid()) : 0;
-    unlinked_seen_ = Clock::now();
-    return unlinked_bytes_;
+    open_files_ = keeper_ && !keeper_->ended() ? open_files_below(keeper_->pid()) : OpenFiles{};
+    open_files_seen_ = Clock::now();
+    return open_files_.disk_bytes;
   }
 
   // The same, but as the last look saw it if that was a moment ago: between an answer and the next question, one look
   // is enough.
   std::uint64_t recent_unlinked_bytes() const {
-    return Clock::now() - unlinked_seen_ < kSampleIntervalMin ? unlinked_bytes_ : unlinked_bytes();
+    return Clock::now() - open_files_seen_ < kSampleIntervalMin ? open_files_.disk_bytes : unlinked_bytes();
   }
 
   // Files without a name first: one that is unlinked meanwhile must not count twice.
   std::uint64_t disk_bytes(const ProcessLimits& limits, std::uint64_t enough_bytes) const {
-    return with_directories(unlinked_bytes(), limits, enough_bytes);
+    return with_directories(unlinked_bytes(), directories(limits), enough_bytes);
   }
 
-  std::uint64_t with_directories(std::uint64_t bytes, const ProcessLimits& limits, std::uint64_t enough_bytes) const {
-    for (const std::filesystem::path& directory : {temporary_.path(), limits.out_directory}) {
-      if (directory.empty() || bytes > enough_bytes) continue;
+  // Those that count. A contained child may write anywhere below the case root.
+  std::vector<std::filesystem::path> directories(const ProcessLimits& limits) const {
+    std::vector<std::filesystem::path> all = {temporary_.path()};
+    if (root_) all.push_back(root_->path());
+    const std::filesystem::path& out = limits.out_directory;
+    const bool counted = out.empty() || (root_ && out.parent_path() == root_->path());
+    if (!counted) all.push_back(out);
+    return all;
+  }
+
+  std::uint64_t with_directories(std::uint64_t bytes, const std::vector<std::filesystem::path>& all,
+                                 std::uint64_t enough_bytes) const {
+    for (const std::filesystem::path& directory : all) {
+      if (bytes > enough_bytes) break;
       const std::uint64_t inside_bytes = disk_bytes_below(directory, enough_bytes - bytes);
       if (inside_bytes == kTooDeep) return kTooDeep;
       bytes += inside_bytes;
@@ -265,7 +341,8 @@ class Child {
 
   // What lies there already does not count.
   void begin_disk(const ProcessLimits& limits) {
-    disk_before_bytes_ = std::min(with_directories(recent_unlinked_bytes(), limits, kTooDeep - 1), kTooDeep - 1);
+    disk_before_bytes_ =
+        std::min(with_directories(recent_unlinked_bytes(), directories(limits), kTooDeep - 1), kTooDeep - 1);
     next_disk_look_ = Clock::now() + kDiskIntervalMin;
   }
 
@@ -278,15 +355,16 @@ class Child {
     if (bytes > enough_bytes) bytes = std::min(bytes, disk_bytes(limits, enough_bytes));
     const std::uint64_t grown_bytes = bytes == kTooDeep ? kTooDeep : bytes - std::min(bytes, disk_before_bytes_);
     result_.disk_peak_bytes = std::max(result_.disk_peak_bytes, grown_bytes);
+    result_.files_peak = std::max(result_.files_peak, open_files_.descriptors);
     // As for memory, however many files there are.
     const auto looked = Clock::now();
     next_disk_look_ = looked + std::max<std::chrono::nanoseconds>(kDiskIntervalMin, 10 * (looked - began));
   }
 
   // However many processes there are, most of the time goes into something else.
-  void look_at_memory() {
+  void look_at_memory(const ProcessLimits& limits) {
     const auto began = Clock::now();
-    note_peak();
+    note_use(limits);
     const auto looked = Clock::now();
     next_memory_look_ = looked + 3 * (looked - began);
   }
@@ -297,8 +375,7 @@ class Child {
     collect();
     note_disk(limits);
     if (!broken && !broken_limit(limits)) {
-      settle_files_below(temporary_.path());
-      if (!limits.out_directory.empty()) settle_files_below(limits.out_directory);
+      for (const std::filesystem::path& directory : directories(limits)) settle_files_below(directory);
       note_disk(limits);
     }
     read_output(limits);
@@ -422,6 +499,9 @@ class Child {
     if (result_.rss_peak_bytes > limits.rss_max_bytes) return ProcessEnd::kMemoryBroken;
     if (result_.stdout_text.size() > limits.stdout_max_bytes) return ProcessEnd::kOutputBroken;
     if (result_.disk_peak_bytes > limits.disk_max_bytes) return ProcessEnd::kDiskBroken;
+    if (result_.threads_peak > limits.threads_max || result_.files_peak > limits.files_max) {
+      return ProcessEnd::kCountBroken;
+    }
     if (feed_ && result_.stdin_taken_bytes > feed_->taken_max_bytes) return ProcessEnd::kInputBroken;
     if (!keeper_->ended() && Clock::now() - started_ > limits.elapsed_max) return ProcessEnd::kTimedOut;
     return std::nullopt;
@@ -449,15 +529,17 @@ class Child {
     }
   }
 
-  const ScratchDirectory temporary_;  // outlives the processes that write to it
+  // These outlive the processes that write to them.
+  const ScratchDirectory temporary_;
+  const std::shared_ptr<const CaseRoot> root_;  // of a contained child
   std::optional<Keeper> keeper_;
   std::uint64_t runner_rss_bytes_ = 0;
   Clock::time_point started_;
   Clock::time_point next_memory_look_;
   Clock::time_point next_disk_look_;
   std::uint64_t disk_before_bytes_ = 0;
-  mutable std::uint64_t unlinked_bytes_ = 0;  // as last seen
-  mutable Clock::time_point unlinked_seen_;
+  mutable OpenFiles open_files_;  // as last seen
+  mutable Clock::time_point open_files_seen_;
   std::string line_;
   std::string_view unsent_;
   std::size_t searched_bytes_ = 0;
@@ -470,12 +552,12 @@ class Child {
 };
 
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLimits& limits,
-                          const std::atomic<bool>& cancelled, const Feed* feed) {
-  return Child(argv, feed ? Stdin::kPipe : Stdin::kNull, limits).finish(limits, cancelled, feed);
+                          const std::atomic<bool>& cancelled, const Feed* feed, const Containment* containment) {
+  return Child(argv, feed ? Stdin::kPipe : Stdin::kNull, limits, containment).finish(limits, cancelled, feed);
 }
 
-Server::Server(const std::vector<std::string>& argv, const std::atomic<bool>& cancelled)
-    : child_(std::make_unique<Child>(argv, Stdin::kPipe, ProcessLimits{})), cancelled_(cancelled) {}
+Server::Server(const std::vector<std::string>& argv, const std::atomic<bool>& cancelled, const Containment* containment)
+    : child_(std::make_unique<Child>(argv, Stdin::kPipe, ProcessLimits{}, containment)), cancelled_(cancelled) {}
 
 Server::~Server() {
   tell_failure_of([&] { end(); });

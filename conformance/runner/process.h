@@ -6,11 +6,12 @@
 //
 // The child has a temporary directory of its own, which TMPDIR names and which is removed with all that is in it after
 // the child's end. What lies there, and what is open without a name, is looked at from time to time, and once more at
-// the end. Files that lie elsewhere are not bounded.
+// the end. Files that lie elsewhere are not bounded; a child that is contained (restrict.h) cannot write there.
 //
-// Memory is the resident memory of the largest process below the child: a sum would count what parent and child share
-// twice. It is sampled while the child runs, and the kernel's own peak is looked at when it has ended, because an
-// address-space limit would turn a blow-up into a tidy error message.
+// Memory is the resident memory of the largest process below the child, or that of all of them together if it is more:
+// there, a page that several share counts once, and files in memory count. It is sampled while the child runs, and the
+// kernel's own peak of each process is looked at when it has ended, because an address-space limit would turn a blow-up
+// into a tidy error message.
 //
 // Thread-safety: run_process may run in several threads at once, and each Server belongs to one thread at a time. A
 // child dies with the thread that started it. Both ignore SIGPIPE in the whole process.
@@ -29,6 +30,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/restrict.h"
+
 namespace tzmark::conformance {
 
 struct ProcessLimits {
@@ -38,6 +41,8 @@ struct ProcessLimits {
   // grow by.
   std::uint64_t disk_max_bytes = std::numeric_limits<std::uint64_t>::max();
   std::filesystem::path out_directory = {};  // of the files that it is asked about; empty if it is not to count
+  std::uint64_t threads_max = std::numeric_limits<std::uint64_t>::max();  // of all its processes
+  std::uint64_t files_max = std::numeric_limits<std::uint64_t>::max();    // open at once in all its processes
   std::size_t stdout_max_bytes = 64u << 20;
   std::size_t stderr_tail_max_bytes = 64u << 10;
 };
@@ -53,6 +58,7 @@ enum class ProcessEnd {
   kAnswered,      // of a Server: one line came, and the process lives on
   kInputBroken,   // killed: took more than taken_max_bytes from its stdin
   kDiskBroken,    // wrote more than disk_max_bytes; killed unless it had ended already
+  kCountBroken,   // killed: had more than threads_max threads, or files_max open files
 };
 
 // What a process reads on its stdin: nothing, or bytes, and after them the end of the file or zeros without end.
@@ -78,24 +84,31 @@ struct ProcessResult {
   // An upper bound of its usage, never below what this process used when it started the child.
   std::uint64_t rss_bound_bytes = 0;
   std::uint64_t disk_peak_bytes = 0;  // observed growth of its directories; kTooDeep as in directory_tree.h
+  std::uint64_t threads_peak = 0;     // observed, as are the files
+  std::uint64_t files_peak = 0;
   // Limits that it ran under; nothing where it had none.
   std::optional<std::chrono::nanoseconds> elapsed_max;
   std::optional<std::uint64_t> rss_max_bytes;
   std::optional<std::uint64_t> disk_max_bytes;
+  std::optional<std::uint64_t> threads_max;
+  std::optional<std::uint64_t> files_max;
 };
 
-// REQUIRES: argv is not empty. stdin is /dev/null, or a pipe if there is a feed. Throws EnvironmentError if the program
-// cannot be started, or left processes that cannot be killed.
+// REQUIRES: argv is not empty. stdin is /dev/null, or a pipe if there is a feed. With a containment, the program may
+// write to its temporary directory, to the case root of this thread (scratch_directory.h), and to what is permitted.
+// Throws EnvironmentError if the program cannot be started, or left processes that cannot be killed.
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessLimits& limits,
-                          const std::atomic<bool>& cancelled, const Feed* feed = nullptr);
+                          const std::atomic<bool>& cancelled, const Feed* feed = nullptr,
+                          const Containment* containment = nullptr);
 
 class Child;
 
 // A child process that answers each line on its stdin with one line on its stdout. Its destructor does what end() does.
 class Server {
  public:
-  // REQUIRES: argv is not empty. Throws EnvironmentError if the program cannot be started.
-  Server(const std::vector<std::string>& argv, const std::atomic<bool>& cancelled);
+  // As run_process. Throws EnvironmentError if the program cannot be started.
+  Server(const std::vector<std::string>& argv, const std::atomic<bool>& cancelled,
+         const Containment* containment = nullptr);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -413,6 +413,56 @@ TEST_F(ProcessTest, SeesTheMemoryOfGrandchildren) {
   EXPECT_EQ(result.end, ProcessEnd::kMemoryBroken);
 }
 
+// Each of them is below the limit.
+TEST_F(ProcessTest, SeesTheMemoryOfAllTogether) {
+  const ProcessResult result = python(
+      "import os, time\n"
+      "for _ in range(8):\n"
+      "  if os.fork() == 0: x = os.urandom(64 << 20); time.sleep(600)\n"
+      "time.sleep(600)\n",
+      {.elapsed_max = 60s, .rss_max_bytes = 256u << 20});
+  EXPECT_EQ(result.end, ProcessEnd::kMemoryBroken);
+  EXPECT_LT(result.rss_peak_bytes, 700u << 20);
+}
+
+// What parent and children share counts once, also between a vfork and its exec.
+TEST_F(ProcessTest, SharedMemoryCountsOnce) {
+  const ProcessResult result = python(
+      "import os, subprocess, time\n"
+      "x = os.urandom(150 << 20)\n"
+      "for _ in range(20): subprocess.run(['/bin/true'])\n"
+      "for _ in range(4):\n"
+      "  if os.fork() == 0: time.sleep(0.5); os._exit(0)\n"
+      "for _ in range(4): os.wait()\n",
+      {.elapsed_max = 60s, .rss_max_bytes = 256u << 20});
+  EXPECT_EQ(result.end, ProcessEnd::kExited) << result.rss_peak_bytes;
+}
+
+TEST_F(ProcessTest, SeesMemoryThatNoProcessHasMapped) {
+  const ProcessResult result = python(
+      "import os, time\n"
+      "file = os.memfd_create('m')\n"
+      "for _ in range(256): os.write(file, bytes(1 << 20))\n"
+      "time.sleep(600)\n",
+      {.elapsed_max = 60s, .rss_max_bytes = 128u << 20});
+  EXPECT_EQ(result.end, ProcessEnd::kMemoryBroken);
+}
+
+TEST_F(ProcessTest, CountsThreadsAndOpenFiles) {
+  const std::string threads =
+      "import threading, time\n"
+      "for _ in range(50): threading.Thread(target=time.sleep, args=(1,)).start()\n";
+  EXPECT_EQ(python(threads, {.elapsed_max = 60s, .threads_max = 20}).end, ProcessEnd::kCountBroken);
+  EXPECT_EQ(python(threads, {.elapsed_max = 60s, .threads_max = 51}).end, ProcessEnd::kExited);
+  const std::string files =
+      "import os, time\n"
+      "if os.fork() == 0: time.sleep(0.5)\n"
+      "for _ in range(50): os.open('/dev/null', os.O_RDONLY)\n"
+      "time.sleep(0.5)\n";
+  EXPECT_EQ(python(files, {.elapsed_max = 60s, .files_max = 80}).end, ProcessEnd::kCountBroken);
+  EXPECT_EQ(python(files, {.elapsed_max = 60s, .files_max = 150}).end, ProcessEnd::kExited);
+}
+
 TEST_F(ProcessTest, DoesNotCountItsOwnMemory) {
   const std::string ballast(200u << 20, 'x');
   EXPECT_THAT(shell("exit 0").rss_peak_bytes, Lt(64u << 20)) << ballast.size();
@@ -510,8 +560,12 @@ TEST_F(ProcessTest, InheritedFilesWithoutANameDoNotCount) {
   const std::string content(8 << 20, 'x');
   ASSERT_EQ(std::fwrite(content.data(), 1, content.size(), own.get()), content.size());
   ASSERT_EQ(std::fflush(own.get()), 0);
-  const ProcessResult result = shell("sleep 0.3", {.elapsed_max = 60s, .disk_max_bytes = 1u << 20});
+  // The program inherits no descriptor of it, and opens it.
+  const std::string script =
+      fmt::format("exec 7</proc/{}/fd/{}; sleep 0.3; echo kept", ::getpid(), ::fileno(own.get()));
+  const ProcessResult result = shell(script, {.elapsed_max = 60s, .disk_max_bytes = 1u << 20});
   EXPECT_EQ(result.end, ProcessEnd::kExited);
+  EXPECT_EQ(result.stdout_text, "kept\n") << result.stderr_tail;
 }
 
 TEST_F(ProcessTest, ServerCountsFilesWithoutANameFromTheQuestion) {

@@ -229,6 +229,12 @@ Answer describe_end(const ProcessResult& process) {
                                          kDirectoryDepthMax)
                            : fmt::format("wrote {:.1f} MiB to disk{}", mebibytes(process.disk_peak_bytes),
                                          limit_of_bytes(process.disk_max_bytes)));
+    case ProcessEnd::kCountBroken:
+      return no_answer(fmt::format("had {} threads and {} open files in all processes together{}", process.threads_peak,
+                                   process.files_peak,
+                                   process.threads_max && process.files_max
+                                       ? fmt::format(", limits {} and {}", *process.threads_max, *process.files_max)
+                                       : ""));
     case ProcessEnd::kCancelled:
       return no_answer("stopped by the user");
     case ProcessEnd::kInputBroken:

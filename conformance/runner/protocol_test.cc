@@ -101,6 +101,7 @@ TEST(Answer, SaysHowTheProcessEnded) {
   EXPECT_THAT(text_of(ProcessEnd::kMemoryBroken), HasSubstr("used 300.0 MiB of memory, limit 70.0 MiB"));
   EXPECT_THAT(text_of(ProcessEnd::kLost), HasSubstr("its end was lost"));
   EXPECT_THAT(text_of(ProcessEnd::kDiskBroken), HasSubstr("MiB to disk, limit 256.0 MiB"));
+  EXPECT_THAT(text_of(ProcessEnd::kCountBroken), HasSubstr("threads and "));
   EXPECT_THAT(text_of(ProcessEnd::kOutputBroken), HasSubstr("printed more than"));
 }
 

@@ -68,7 +68,10 @@ std::string failing_field(const Step& step);
 // Ends with the line "N passed, N failed, N skipped".
 std::string text_report(const SuiteRun& run);
 
-// The members "argv" and "profile" of results.
+// One line for each thing that the adapter is not kept from (restrict.h); empty if there is none.
+std::string containment_lines(const Adapter& adapter);
+
+// The members "argv", "profile" and "containment_gaps" of results.
 Json describe(const Adapter& adapter);
 
 // A step as the member "steps" of a case has it.

@@ -203,7 +203,11 @@ Json describe_rules(const SuiteRun& run) {
 
 }  // namespace
 
-Json describe(const Adapter& adapter) { return {{"argv", adapter.argv()}, {"profile", adapter.profile().document}}; }
+Json describe(const Adapter& adapter) {
+  return {{"argv", adapter.argv()},
+          {"profile", adapter.profile().document},
+          {"containment_gaps", containment_gaps(adapter.permissions())}};
+}
 
 Json result_document(const SuiteRun& run) {
   const SuiteOptions& options = run.options;
@@ -222,7 +226,8 @@ Json result_document(const SuiteRun& run) {
         {"idle_rss_bytes", run.adapter->idle_rss_bytes()},
         {"idle_counted_elapsed_ns", run.adapter->idle_counted_elapsed().count()},
         {"idle_counted_rss_bytes", run.adapter->idle_counted_rss_bytes()},
-        {"stale_exclusions", stale_exclusions(*run.manifest, run.adapter->profile())}}},
+        {"stale_exclusions", stale_exclusions(*run.manifest, run.adapter->profile())},
+        {"containment_gaps", containment_gaps(run.adapter->permissions())}}},
       {"corpus", {{"manifest_sha256", run.manifest->sha256}, {"cases", run.manifest->cases.size()}}},
       {"serve", run.adapter->serves()},
       {"rules", describe_rules(run)},

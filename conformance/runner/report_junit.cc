@@ -21,13 +21,16 @@ std::chrono::nanoseconds elapsed_of(const CaseResult& result) {
 std::string seconds(std::chrono::nanoseconds elapsed) { return fmt::format("{:.3f}", seconds_of(elapsed)); }
 
 // XML has no way to write most control characters, the last two characters of the first plane, nor bytes that are not
-// UTF-8.
+// UTF-8. It has for U+007F to U+009F, which would reach a terminal that shows the report.
 std::string printable(const std::string& text) {
   const std::string utf8 = dump_line(text);
   std::string result;
   for (const char c : Json::parse(utf8).get<std::string>()) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte >= ' ' || c == '\n' || c == '\t') result += c;
+    if ((byte >= ' ' && byte != 0x7f) || c == '\n' || c == '\t') result += c;
+    const bool ends_in_control =
+        result.size() > 1 && result[result.size() - 2] == '\xc2' && byte >= 0x80 && byte <= 0x9f;
+    if (ends_in_control) result.resize(result.size() - 2);
     if (result.ends_with("\xef\xbf\xbe") || result.ends_with("\xef\xbf\xbf")) result.resize(result.size() - 3);
   }
   return result;

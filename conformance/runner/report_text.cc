@@ -243,6 +243,13 @@ std::string remarks(const std::vector<CaseResult>& results) {
 
 }  // namespace
 
+std::string containment_lines(const Adapter& adapter) {
+  std::string text;
+  for (const std::string& gap : containment_gaps(adapter.permissions()))
+    text += fmt::format("not contained: {}\n", gap);
+  return text;
+}
+
 std::string failing_field(const Step& step) {
   if (!step.explanation) return "";
   const auto& rows = step.explanation->bytes;
@@ -318,8 +325,9 @@ std::string text_report(const SuiteRun& run) {
   std::string text =
       fmt::format("{} {}: passed/run by feature and layout, +Ns for N skipped\n\n", profile.name, profile.version);
   text += matrix(run.results) + "\n";
-  for (const std::string& section : {failures(run.results), policy_line(run.policies), remarks(run.results),
-                                     by_shape(run), sampled_lines(run) + large_line(run), idle_line(*run.adapter)}) {
+  for (const std::string& section :
+       {failures(run.results), policy_line(run.policies), remarks(run.results), by_shape(run),
+        sampled_lines(run) + large_line(run), idle_line(*run.adapter), containment_lines(*run.adapter)}) {
     if (!section.empty()) text += section + "\n";
   }
   for (const std::string& problem : run.known_problems) text += fmt::format("known failures: {}\n", problem);

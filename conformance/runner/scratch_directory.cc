@@ -13,24 +13,51 @@ namespace tzmark::conformance {
 
 namespace fs = std::filesystem;
 
-// What it throws is explained where the program ends.
-fs::path temporary_directory() { return fs::absolute(fs::temp_directory_path()); }
+namespace {
 
-ScratchDirectory::ScratchDirectory(const std::optional<fs::path>& kept) {
-  if (kept) {
-    std::error_code error;
-    fs::create_directories(*kept, error);
-    if (error) throw EnvironmentError(fmt::format("{}: {}", kept->string(), error.message()));
-    path_ = fs::canonical(*kept);
-    return;
-  }
-  const fs::path parent = temporary_directory();
+void make_below(const fs::path& parent, std::optional<MadeDirectory>& made) {
   try {
-    made_.emplace(parent, "tzmark-");
-    path_ = made_->path();
+    made.emplace(parent, "tzmark-");
   } catch (const std::system_error& error) {
     throw EnvironmentError(error.what());
   }
+}
+
+void remove_made(std::optional<MadeDirectory>& made) {
+  if (!made) return;
+  try {
+    made->remove();
+  } catch (const std::system_error& error) {
+    tell(error.what());
+  }
+}
+
+}  // namespace
+
+// What it throws is explained where the program ends.
+fs::path temporary_directory() { return fs::absolute(fs::temp_directory_path()); }
+
+CaseRoot::CaseRoot() { make_below(temporary_directory(), made_); }
+
+CaseRoot::~CaseRoot() { remove_made(made_); }
+
+std::shared_ptr<const CaseRoot> case_root() {
+  thread_local std::weak_ptr<const CaseRoot> current;
+  std::shared_ptr<const CaseRoot> root = current.lock();
+  if (!root) current = root = std::make_shared<const CaseRoot>();
+  return root;
+}
+
+ScratchDirectory::ScratchDirectory(Place place) : root_(place == Place::kCaseRoot ? case_root() : nullptr) {
+  make_below(root_ ? root_->path() : temporary_directory(), made_);
+  path_ = made_->path();
+}
+
+ScratchDirectory::ScratchDirectory(const fs::path& kept) {
+  std::error_code error;
+  fs::create_directories(kept, error);
+  if (error) throw EnvironmentError(fmt::format("{}: {}", kept.string(), error.message()));
+  path_ = fs::canonical(kept);
 }
 
 bool ScratchDirectory::holds_only(const fs::path& name) const {
@@ -44,13 +71,6 @@ bool ScratchDirectory::holds_only(const fs::path& name) const {
   return entry.increment(error) == fs::directory_iterator() && !error;
 }
 
-ScratchDirectory::~ScratchDirectory() {
-  if (!made_) return;
-  try {
-    made_->remove();
-  } catch (const std::system_error& error) {
-    tell(error.what());
-  }
-}
+ScratchDirectory::~ScratchDirectory() { remove_made(made_); }
 
 }  // namespace tzmark::conformance

@@ -15,8 +15,10 @@
 
 namespace tzmark::conformance {
 
-ScratchFile::ScratchFile(std::string_view content) {
-  std::string name = temporary_directory() / "tzmark-XXXXXX";
+ScratchFile::ScratchFile(std::string_view content) : ScratchFile(content, temporary_directory()) {}
+
+ScratchFile::ScratchFile(std::string_view content, const std::filesystem::path& directory) {
+  std::string name = directory / "tzmark-XXXXXX";
   // Readable by its owner alone, and never inherited by a process that another thread starts.
   const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
   if (!file.open()) throw EnvironmentError(fmt::format("{}: {}", name, std::strerror(errno)));

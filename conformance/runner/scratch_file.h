@@ -10,8 +10,9 @@ namespace tzmark::conformance {
 
 class ScratchFile {
  public:
-  // Throws EnvironmentError if the file cannot be written to the directory for temporary files.
+  // Throws EnvironmentError if the file cannot be written to the directory, by default that for temporary files.
   explicit ScratchFile(std::string_view content);
+  ScratchFile(std::string_view content, const std::filesystem::path& directory);
   ~ScratchFile();
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;

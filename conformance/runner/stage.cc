@@ -21,6 +21,7 @@
 #include "runner/file_content.h"
 #include "runner/odd_sizes.h"
 #include "runner/preload.h"
+#include "runner/restrict_self.h"
 #include "runner/sha256.h"
 #include "runner/staged_file.h"
 
@@ -81,7 +82,7 @@ std::vector<std::string> read_only_prefix(const InputModeOptions& options, const
 }
 
 Stage::Stage(const InputModeOptions& options)
-    : options_(options), count_file_(std::string(sizeof(SharedCounts), '\0')) {}
+    : options_(options), count_file_(std::string(sizeof(SharedCounts), '\0'), count_directory_.path()) {}
 
 SharedCounts Stage::counts() const {
   SharedCounts counts;
@@ -110,6 +111,7 @@ Step Stage::ask_by_url(InputMode mode, Question question, std::span<const std::b
   if (!http_server_) http_server_.emplace();
   HttpServing serving(*http_server_, question.file.filename().string(), content, sha256, behaviour);
   question.url = serving.url();
+  question.launch.server_port = http_server_->port();
   if (with_faults) limits.elapsed_max += kRepeatsElapsedMax;
   Step step = adapter.ask(question, limits);
   const HttpCounts counts = serving.end();
@@ -133,7 +135,7 @@ Step Stage::ask(InputMode mode, Question question, std::span<const std::byte> co
   const auto ask = [&] { return ask_about(content); };
   if (is_served(mode)) return ask_by_url(mode, std::move(question), content, adapter, limits);
   if (mode == InputMode::kPipe && !streamed) {
-    const ScratchDirectory directory;
+    const ScratchDirectory directory(ScratchDirectory::Place::kCaseRoot);
     const Fifo fifo(directory.path() / question.file.filename(), content);
     question.directory = directory.path();
     question.file = fifo.path();
@@ -142,7 +144,7 @@ Step Stage::ask(InputMode mode, Question question, std::span<const std::byte> co
     return step;
   }
   if (mode == InputMode::kOffset) {
-    const ScratchDirectory directory;
+    const ScratchDirectory directory(ScratchDirectory::Place::kCaseRoot);
     const Room room = room_around(options_.seed, content.size());
     const std::string whole = padded(room, content);
     question.directory = directory.path();
@@ -153,7 +155,9 @@ Step Stage::ask(InputMode mode, Question question, std::span<const std::byte> co
   }
   if (mode == InputMode::kReadOnly) {
     question.directory.clear();
-    question.prefix = read_only_prefix(options_, read_only_directory_.path());
+    question.launch.prefix = read_only_prefix(options_, read_only_directory_.path());
+    question.launch.prefix.insert(question.launch.prefix.begin() + 1, kRestrictOption);
+    question.launch.enters_ruleset_itself = true;
     question.file = read_only_directory_.path() / question.file.filename();
     write_file(question.file, model::text_of(content));
     Step step = ask();
@@ -168,8 +172,8 @@ Step Stage::ask(InputMode mode, Question question, std::span<const std::byte> co
     return ask();
   }
   if (!short_reads_) short_reads_.emplace(short_reads_library(options_));
-  question.prefix = short_reads_prefix(short_reads_->path(), options_.seed,
-                                       "TZMARK_SHORT_READS_COUNT=" + count_file_.path().string());
+  question.launch.prefix = short_reads_prefix(short_reads_->path(), options_.seed,
+                                              "TZMARK_SHORT_READS_COUNT=" + count_file_.path().string());
   shorten(question.file);
   const SharedCounts before = counts();
   Step step = ask();
@@ -189,7 +193,7 @@ Step Stage::ask(InputMode mode, Question question, std::span<const std::byte> co
 std::string input_shell_command(InputMode mode, Question question, const Manifest& manifest, const Adapter& adapter,
                                 const InputModeOptions& options) {
   const bool streamed = question.command == Command::kStream;
-  if (mode == InputMode::kReadOnly) question.prefix = read_only_prefix(options, manifest.directory);
+  if (mode == InputMode::kReadOnly) question.launch.prefix = read_only_prefix(options, manifest.directory);
   // Fixed names, so that a debugger can be restarted with the same command.
   const fs::path directory = temporary_directory() / "tzmark-repro" / name_of(mode);
   if (mode == InputMode::kShortReads && !streamed) {
@@ -200,7 +204,8 @@ std::string input_shell_command(InputMode mode, Question question, const Manifes
                          join_command({library.string()}), join_command({(directory / "preloaded.so").string()}));
       library = directory / "preloaded.so";
     }
-    question.prefix = short_reads_prefix(library, options.seed, "TZMARK_SHORT_READS_FILE=" + question.file.string());
+    question.launch.prefix =
+        short_reads_prefix(library, options.seed, "TZMARK_SHORT_READS_FILE=" + question.file.string());
     return make + adapter.shell_command(question);
   }
   if (streamed || (mode != InputMode::kPipe && mode != InputMode::kOffset)) return adapter.shell_command(question);

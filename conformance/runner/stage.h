@@ -66,7 +66,9 @@ class Stage {
                   Limits limits);
 
   const InputModeOptions& options_;
-  ScratchDirectory read_only_directory_;  // one for all questions, so that a process that sees its mount can serve them
+  // One for all questions, so that a process that sees its mount can serve them.
+  ScratchDirectory read_only_directory_{ScratchDirectory::Place::kCaseRoot};
+  ScratchDirectory count_directory_{ScratchDirectory::Place::kCaseRoot};  // adapters write to the file in it
   ScratchFile count_file_;
   // Made by the first question that needs each.
   std::optional<Preload> short_reads_;

@@ -51,7 +51,8 @@ std::string with_path(std::span<const std::byte> content, std::string_view place
 
 StagedFile::StagedFile(std::span<const std::byte> content, std::string_view suffix, std::vector<Shard> shards,
                        std::string_view directory_placeholder)
-    : directory_(spare.directory ? std::move(spare.directory) : std::make_unique<ScratchDirectory>()),
+    : directory_(spare.directory ? std::move(spare.directory)
+                                 : std::make_unique<ScratchDirectory>(ScratchDirectory::Place::kCaseRoot)),
       content_(content),
       suffix_(suffix),
       shards_(std::move(shards)) {

@@ -1,4 +1,4 @@
-// What processes keep on disk in files without a name; see unlinked_files.h.
+// What processes have open; see unlinked_files.h.
 #include "runner/unlinked_files.h"
 
 #include <dirent.h>
@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <map>
@@ -21,8 +22,13 @@ namespace {
 
 constexpr std::uint64_t kStatBlockBytes = 512;
 
-// Bytes on disk by device and inode, so that several descriptors of a file count once.
-using Files = std::map<std::pair<dev_t, ino_t>, std::uint64_t>;
+struct Unlinked {
+  std::uint64_t bytes = 0;
+  bool in_memory = false;
+};
+
+// By device and inode, so that several descriptors of a file count once.
+using Files = std::map<std::pair<dev_t, ino_t>, Unlinked>;
 
 bool is_in_memory(int descriptors, const char* name) {
   std::array<char, 16> target;
@@ -31,37 +37,45 @@ bool is_in_memory(int descriptors, const char* name) {
   return begin.starts_with("/memfd:") || begin.starts_with("/dev/shm/");
 }
 
-void add_unlinked_of(const std::string& process, Files& files) {
+// Returns how many descriptors it has.
+std::uint64_t add_unlinked_of(const std::string& process, Files& files) {
+  std::uint64_t count = 0;
   const std::unique_ptr<DIR, int (*)(DIR*)> descriptors(::opendir(("/proc/" + process + "/fd").c_str()), &::closedir);
-  if (!descriptors) return;
+  if (!descriptors) return 0;
   while (const dirent* const entry = ::readdir(descriptors.get())) {
     if (!std::isdigit(static_cast<unsigned char>(entry->d_name[0]))) continue;
+    ++count;
     struct stat status {};
     // Follows the link to the open file, and never waits for a FIFO.
     if (::fstatat(::dirfd(descriptors.get()), entry->d_name, &status, 0) != 0) continue;
     if (!S_ISREG(status.st_mode) || status.st_nlink != 0) continue;
-    if (is_in_memory(::dirfd(descriptors.get()), entry->d_name)) continue;
-    files[{status.st_dev, status.st_ino}] = static_cast<std::uint64_t>(status.st_blocks) * kStatBlockBytes;
+    files[{status.st_dev, status.st_ino}] = {static_cast<std::uint64_t>(status.st_blocks) * kStatBlockBytes,
+                                             is_in_memory(::dirfd(descriptors.get()), entry->d_name)};
   }
+  return count;
 }
 
 }  // namespace
 
-std::uint64_t unlinked_bytes_below(pid_t pid) {
+OpenFiles open_files_below(pid_t pid) {
   Files files;
+  OpenFiles open;
   for_each_below(pid, [&](pid_t each) {
-    // A thread may have descriptors of its own, and the first one may have ended.
-    for (const pid_t thread : threads_of(each)) add_unlinked_of(fmt::format("{}/task/{}", each, thread), files);
+    std::uint64_t most = 0;
+    // A thread may have descriptors of its own, and the first one may have ended. Most threads share theirs.
+    for (const pid_t thread : threads_of(each)) {
+      most = std::max(most, add_unlinked_of(fmt::format("{}/task/{}", each, thread), files));
+    }
+    open.descriptors += most;
   });
-  if (files.empty()) return 0;
+  if (files.empty()) return open;
   // A shell's here-document, for example, that programs inherit from this process.
   Files own;
   add_unlinked_of("self", own);
-  std::uint64_t bytes = 0;
-  for (const auto& [identity, file_bytes] : files) {
-    if (!own.contains(identity)) bytes += file_bytes;
+  for (const auto& [identity, file] : files) {
+    if (!own.contains(identity)) (file.in_memory ? open.memory_bytes : open.disk_bytes) += file.bytes;
   }
-  return bytes;
+  return open;
 }
 
 }  // namespace tzmark::conformance

@@ -64,7 +64,7 @@ std::optional<KeySource> key_source(PyObject* key, PyObject* passphrase) {
   if (passphrase != Py_None) {
     const std::string_view bytes = view_of_bytes(passphrase);
     if (bytes.empty()) throw Error(ErrorCode::kUsage, "the passphrase is empty");
-    return Passphrase(std::string(bytes));
+    return Passphrase(bytes);
   }
   return std::nullopt;
 }

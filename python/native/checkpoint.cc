@@ -510,7 +510,8 @@ PyObject* checkpoint_candidates(PyObject*, PyObject* arguments) {
     }
     for (const std::string& sentence : candidates.passed_over) append(passed_over, text(sentence));
     const Ref damaged = text(candidates.damage);
-    return own(PyTuple_Pack(3, checkpoints.get(), passed_over.get(), damaged.get()));
+    const Ref is_unread = own(PyBool_FromLong(candidates.damage_code == ErrorCode::kReadFailed ? 1 : 0));
+    return own(PyTuple_Pack(4, checkpoints.get(), passed_over.get(), damaged.get(), is_unread.get()));
   });
 }
 

@@ -38,6 +38,7 @@ _called_back: set[Checkpointer] = set()
 # Rules whose errors say that a checkpoint cannot be read, and not that the call or the machine is wrong.
 _UNREADABLE = ("TZE-ENV-001", "TZE-ENV-002")
 _DAMAGED = 852
+_READ_FAILED = 904
 
 
 class _Callbacks(threading.local):
@@ -292,9 +293,10 @@ class Checkpointer:
         each tensor as it was saved. flat: returns tensors by their names in the files, without their structure.
         The next save continues from the loaded checkpoint; if none is loaded, that does not change.
         Raises FormatError (CKP-002) for a damaged checkpoint, and if another one may be newer, because its commit.json
-        is damaged or ``latest`` names it. intact: then loads the newest one that is not damaged; raises FormatError if
-        all are damaged. Warns of each directory that it passes over and that looks like a checkpoint. Of several ranks,
-        all call it, with the same intact: they agree on the checkpoint.
+        is damaged or ``latest`` names it; EnvironmentFailure if the system fails to read that file. intact: then loads
+        the newest one that is not damaged; raises FormatError if all are damaged. Warns of each directory that it
+        passes over and that looks like a checkpoint. Of several ranks, all call it, with the
+        same intact: they agree on the checkpoint.
         """
         with self._turn():
             return self._load_newest(framework, flat, intact)
@@ -446,14 +448,14 @@ class Checkpointer:
 
         The number is the same on all ranks, wherever they have mounted the directory.
         """
-        found, passed_over, damage = _tzmark.checkpoint_candidates(self._parent)
+        found, passed_over, damage, is_unread = _tzmark.checkpoint_candidates(
+            self._parent
+        )
         if damage and not intact:
-            raise FormatError(
-                damage,
-                "CKP-002",
-                file=os.fsdecode(self._parent),
-                code=_DAMAGED,
-            )
+            failure, rule, code = FormatError, "CKP-002", _DAMAGED
+            if is_unread:
+                failure, rule, code = EnvironmentFailure, "TZE-ENV-002", _READ_FAILED
+            raise failure(damage, rule, file=os.fsdecode(self._parent), code=code)
         numbered = {}
         for directory, save_id in found:
             identity = (

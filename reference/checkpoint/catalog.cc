@@ -72,6 +72,7 @@ std::optional<CheckpointInfo> look_at_or_say_why(const Directory& parent, const 
     CheckpointInfo info;
     info.directory = parent.path(name);
     info.status = CheckpointInfo::Status::kUnreadable;
+    info.is_unread = error.code() == ErrorCode::kReadFailed;
     info.problem = error.message();
     return info;
   }
@@ -154,7 +155,7 @@ std::vector<CheckpointInfo> list_checkpoints(const std::string& parent) { return
 
 std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent) {
   CheckpointCandidates candidates = list_checkpoint_candidates(parent);
-  if (!candidates.damage.empty()) throw Error(ErrorCode::kCheckpointDamaged, candidates.damage);
+  if (!candidates.damage.empty()) throw Error(candidates.damage_code, candidates.damage);
   if (candidates.checkpoints.empty()) return std::nullopt;
   return std::move(candidates.checkpoints.front());
 }
@@ -174,6 +175,15 @@ CheckpointCandidates list_checkpoint_candidates(const std::string& parent) {
           "{}: it may be the newest checkpoint, and is damaged: {}: take an intact one (--intact, "
           "intact=True), and delete it if you do not need it",
           info.directory, info.problem);
+      candidates.damage_code = ErrorCode::kCheckpointDamaged;
+    }
+    // Training would continue from an older one, because a device failed once.
+    if (info.is_unread) {
+      candidates.damage = fmt::format(
+          "{}: it may be the newest checkpoint, and reading it failed: {}: try again, or pass over it "
+          "(--intact, intact=True)",
+          info.directory, info.problem);
+      candidates.damage_code = ErrorCode::kReadFailed;
     }
     if (info.status == CheckpointInfo::Status::kCommitted) {
       candidates.checkpoints.push_back(std::move(info));

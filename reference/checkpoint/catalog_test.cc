@@ -1195,6 +1195,20 @@ TEST(Catalog, GoesOnWithoutWhatCannotBeRead) {
   EXPECT_EQ(caught([&] { find_newest_checkpoint(directory.name()); }), failure(ErrorCode::kOpenFailed));
 }
 
+TEST(Catalog, AReadThatFailsDoesNotLeadToAnOlderCheckpoint) {
+  const test::TestDirectory directory;
+  AsyncCheckpointer checkpointer;
+  save_steps(checkpointer, directory, {1, 2});
+  const std::string record = directory / "step-2/commit.json";
+  const test::SystemCalls calls([&](const Call& call) -> test::Reply {
+    if (call.kind == Call::Kind::kRead && call.path == record) return test::Reply::failure(EIO);
+    return true;
+  });
+  EXPECT_EQ(list_checkpoints(directory.name()).size(), 2U) << "it does not hide the other";
+  EXPECT_EQ(caught([&] { find_newest_checkpoint(directory.name()); }), failure(ErrorCode::kReadFailed));
+  EXPECT_EQ(find_intact_checkpoint(directory.name()).found->step, 1U);
+}
+
 TEST(Catalog, FollowsNoLinksInACheckpointAndWaitsForNoFifo) {
   const test::TestDirectory directory;
   AsyncCheckpointer checkpointer;

@@ -25,7 +25,7 @@ std::string find_checkpoint(const std::string& directory, const CheckpointChoice
   } else {
     const CheckpointCandidates candidates = list_checkpoint_candidates(directory);
     for (const std::string& sentence : candidates.passed_over) tell(sentence);
-    if (!candidates.damage.empty()) throw Error(ErrorCode::kCheckpointDamaged, candidates.damage);
+    if (!candidates.damage.empty()) throw Error(candidates.damage_code, candidates.damage);
     if (!candidates.checkpoints.empty()) return candidates.checkpoints.front().directory;
   }
   throw Error(ErrorCode::kOpenFailed, fmt::format("{}: no committed checkpoint found", directory));

@@ -298,8 +298,8 @@ TEST_F(CliTest, PrintsOnlyAnErrorWithoutTheRightKey) {
   WriteOptions options;
   options.encrypt = test::with_key();
   const std::string sealed = write("sealed", test::three_tensors().write(options));
-  const std::string right = write("right.key", std::string(test::kKeyHex) + "\n");
-  const std::string wrong = write("wrong.key", std::string(64, 'f'));
+  const std::string right = write_secret("right.key", std::string(test::kKeyHex) + "\n");
+  const std::string wrong = write_secret("wrong.key", std::string(64, 'f'));
   EXPECT_EQ(run({"dump", sealed, "--key-file", right}).status, 0);
   EXPECT_EQ(run({"verify", sealed, "--key-file", right}).status, 0);
   const std::vector<std::vector<std::string>> keys = {{}, {"--key-file", wrong}, {"--passphrase", "x"}};

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "program/standard_streams.h"
+#include "remote/core_dumps.h"
 
 namespace tzmark::cli {
 namespace {
@@ -19,6 +20,17 @@ template <typename AnyReader, typename Options>
 AnyReader open_as(ModelFile model, Options options) {
   if (model.file_name == "-") return AnyReader(std::move(model.file), std::move(options));
   return AnyReader::open(std::move(model.file), model.file_name, std::move(options));
+}
+
+// Warns of a file with a secret. A pipe is that of a shell, which nothing else can open later.
+void tell_if_others_can_read(const std::string& file_name) {
+  using std::filesystem::perms;
+  std::error_code unknown;
+  const auto status = std::filesystem::status(file_name, unknown);
+  if (unknown || !std::filesystem::is_regular_file(status)) return;
+  if ((status.permissions() & (perms::group_read | perms::others_read)) == perms::none) return;
+  tell(fmt::format("tzmark: {}: warning: other users can read this secret: change its mode to 600",
+                   printable(file_name)));
 }
 
 }  // namespace
@@ -158,11 +170,19 @@ std::optional<KeySource> KeyOptions::source() const {
   const int given = int{key_file.has_value()} + int{key_hex.has_value()} + int{passphrase_file.has_value()} +
                     int{passphrase.has_value()};
   if (given > 1) throw Error(ErrorCode::kUsage, "more than one key or passphrase is given");
-  if (key_file) return key_from_file(*key_file);
+  if (given == 0) return std::nullopt;
+  // Kernels of encryption have parts of a key in registers and on the stack.
+  exclude_memory_from_core_dumps();
+  if (key_file) {
+    Key key = key_from_file(*key_file);
+    tell_if_others_can_read(*key_file);
+    return key;
+  }
   if (key_hex) return key_from_hex(*key_hex);
-  if (passphrase_file) return passphrase_from_file(*passphrase_file);
-  if (passphrase) return Passphrase(*passphrase);
-  return std::nullopt;
+  if (!passphrase_file) return Passphrase(*passphrase);
+  Passphrase secret = passphrase_from_file(*passphrase_file);
+  tell_if_others_can_read(*passphrase_file);
+  return secret;
 }
 
 void OutputOptions::add_to(CLI::App& command, const std::string& input, const KeyOptions::Summaries& summaries) {

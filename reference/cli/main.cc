@@ -70,6 +70,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tzmark::remove_temporary_files_at_signals();
+  tzmark::catch_bus_errors();
   for (const Sibling& sibling : kSiblings) {
     const int at = sibling.group.empty() ? 1 : 2;
     if (argc <= at || argv[at] != sibling.command || (at == 2 && argv[1] != sibling.group)) continue;

@@ -25,7 +25,7 @@ DeviceCompute compute_from_name(std::string_view name) {
 std::optional<KeySource> another(const std::optional<KeySource>& key) {
   if (!key) return std::nullopt;
   if (const Key* const bytes = std::get_if<Key>(&*key)) return Key(bytes->bytes());
-  return Passphrase(std::string(std::get<Passphrase>(*key).text()));
+  return Passphrase(std::get<Passphrase>(*key).text());
 }
 
 struct VerifyOptions : InputOptions {

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 #include <sodium.h>
 
+#include <algorithm>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "format/crypt_block.h"
 #include "io/stream.h"
@@ -13,57 +15,58 @@
 namespace tzmark {
 namespace {
 
-void wipe(std::string& text) {
-  if (!text.empty()) sodium_memzero(text.data(), text.size());
-  text.clear();
-}
-
 // Key and passphrase files are small; anything longer is the wrong file.
 constexpr std::size_t kSecretFileBytesMax = 4096;
 
-std::string read_secret(const std::string& file_name) {
+// The content of a file, without copies elsewhere in memory.
+struct SecretText {
+  SecretMemory memory;
+  std::string_view text;
+};
+
+SecretText read_secret(const std::string& file_name) {
   return with_context(file_name, [&] {
     const Descriptor file = open_stream(file_name);
-    // A growing string would leave copies of the secret in freed memory.
-    std::string content(kSecretFileBytesMax + 1, '\0');
-    const auto bytes = std::as_writable_bytes(std::span(content));
+    SecretMemory memory(kSecretFileBytesMax + 1);
+    const auto bytes = std::as_writable_bytes(std::span(memory.data(), memory.size()));
     std::size_t count = 0;
     while (count < bytes.size()) {
       const std::size_t moved = read_stream(file.get(), bytes.subspan(count));
       if (moved == 0) break;
       count += moved;
     }
-    if (count > kSecretFileBytesMax) {
-      wipe(content);
-      throw Error(ErrorCode::kUsage, "too long for a key or a passphrase");
-    }
-    content.resize(count);
-    return content;
+    if (count > kSecretFileBytesMax) throw Error(ErrorCode::kUsage, "too long for a key or a passphrase");
+    const std::string_view text(reinterpret_cast<const char*>(memory.data()), count);
+    return SecretText{std::move(memory), text};
   });
+}
+
+unsigned char* allocate_secret(std::size_t bytes) {
+  // It knows the size of a page only then.
+  if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium failed to initialize");
+  auto* const memory = static_cast<unsigned char*>(sodium_malloc(bytes));
+  if (memory == nullptr) throw Error(ErrorCode::kResource, "no memory for a key");
+  sodium_memzero(memory, bytes);
+  return memory;
 }
 
 }  // namespace
 
-Key::Key(std::span<const std::byte, kKeyBytes> bytes) { std::memcpy(bytes_.data(), bytes.data(), kKeyBytes); }
-Key::~Key() { sodium_memzero(bytes_.data(), bytes_.size()); }
-Key::Key(Key&& other) noexcept : bytes_(other.bytes_) { sodium_memzero(other.bytes_.data(), other.bytes_.size()); }
-Key& Key::operator=(Key&& other) noexcept {
-  bytes_ = other.bytes_;
-  if (this != &other) sodium_memzero(other.bytes_.data(), other.bytes_.size());
+SecretMemory::SecretMemory(std::size_t bytes) : data_(allocate_secret(bytes)), size_(bytes) {}
+SecretMemory::~SecretMemory() { sodium_free(data_); }
+SecretMemory::SecretMemory(SecretMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+SecretMemory& SecretMemory::operator=(SecretMemory&& other) noexcept {
+  // Frees what this had at once.
+  const SecretMemory before(std::move(*this));
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
   return *this;
 }
 
-Passphrase::~Passphrase() { wipe(text_); }
-// Moving a short string copies it, so the source is wiped explicitly.
-Passphrase::Passphrase(Passphrase&& other) noexcept : text_(other.text_) { wipe(other.text_); }
-Passphrase& Passphrase::operator=(Passphrase&& other) noexcept {
-  if (this != &other) {
-    wipe(text_);
-    text_ = other.text_;
-    wipe(other.text_);
-  }
-  return *this;
-}
+Key::Key(std::span<const std::byte, kKeyBytes> bytes) : Key() { std::memcpy(data(), bytes.data(), kKeyBytes); }
+
+Passphrase::Passphrase(std::string_view utf8) : memory_(utf8.size()) { std::ranges::copy(utf8, memory_.data()); }
 
 Key key_from_hex(std::string_view hex) {
   Key key;
@@ -78,33 +81,27 @@ Key key_from_hex(std::string_view hex) {
 }
 
 Key key_from_file(const std::string& file_name) {
-  std::string content = read_secret(file_name);
+  const SecretText secret = read_secret(file_name);
+  const std::string_view content = secret.text;
+  if (content.size() == kKeyBytes) return Key(std::as_bytes(std::span(content)).first<kKeyBytes>());
+  const std::size_t begin = std::min(content.find_first_not_of(" \t\r\n"), content.size());
+  const std::size_t end = content.find_last_not_of(" \t\r\n") + 1;
   try {
-    Key key;
-    if (content.size() == kKeyBytes) {
-      std::memcpy(key.data(), content.data(), kKeyBytes);
-    } else {
-      const std::size_t begin = std::min(content.find_first_not_of(" \t\r\n"), content.size());
-      const std::size_t end = content.find_last_not_of(" \t\r\n") + 1;
-      key = key_from_hex(std::string_view(content).substr(begin, end > begin ? end - begin : 0));
-    }
-    wipe(content);
-    return key;
-  } catch (const Error&) {
-    wipe(content);
+    return key_from_hex(content.substr(begin, end > begin ? end - begin : 0));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUsage) throw;
     throw Error(ErrorCode::kUsage, fmt::format("{} contains neither 32 raw bytes nor 64 hex digits", file_name));
   }
 }
 
 Passphrase passphrase_from_file(const std::string& file_name) {
-  std::string content = read_secret(file_name);
-  if (content.ends_with('\n')) content.pop_back();
-  if (content.ends_with('\r')) content.pop_back();
+  const SecretText secret = read_secret(file_name);
+  std::string_view content = secret.text;
+  if (content.ends_with('\n')) content.remove_suffix(1);
+  if (content.ends_with('\r')) content.remove_suffix(1);
   // Probably a file whose writing failed. With an empty passphrase, anyone could decrypt.
   if (content.empty()) throw Error(ErrorCode::kUsage, fmt::format("{} contains no passphrase: it is empty", file_name));
-  Passphrase passphrase(content);
-  wipe(content);
-  return passphrase;
+  return Passphrase(content);
 }
 
 Key derive_key(const Passphrase& passphrase, const KeyDerivation& parameters, const KeyDerivationLimits& limits,
@@ -118,7 +115,6 @@ Key derive_key(const Passphrase& passphrase, const KeyDerivation& parameters, co
                             parameters.opslimit, parameters.memlimit, limits.opslimit_max, limits.memlimit_max),
                 file_offset);
   }
-  if (sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium failed to initialize");
   Key key;
   if (crypto_pwhash(key.data(), kKeyBytes, passphrase.text().data(), passphrase.text().size(),
                     reinterpret_cast<const unsigned char*>(parameters.salt.data()), parameters.opslimit,

@@ -295,7 +295,7 @@ test::InterleavingCounts explore(const Setting& setting, test::InterleavingOptio
   return counts;
 }
 
-// Hours instead of seconds of all settings: scripts/test --full.
+// All settings, for minutes instead of seconds: scripts/test --full.
 bool is_full() { return std::getenv("TZMARK_FULL") != nullptr; }
 
 class PipelineInterleavingTest : public ::testing::TestWithParam<std::tuple<Path, bool>> {

@@ -162,7 +162,7 @@ void WritePlan::prepare_key() {
                             encrypt.chunk_bytes, kChunkSizeStep, kChunkSizeMin, options_.piece_bytes));
   }
   if (const Key* key = std::get_if<Key>(&encrypt.key)) {
-    key_ = Key(key->bytes());
+    key_.emplace(key->bytes());
     return;
   }
   const Passphrase& passphrase = std::get<Passphrase>(encrypt.key);

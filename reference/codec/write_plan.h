@@ -42,7 +42,8 @@ class WritePlan {
   std::uint64_t entry_bytes() const { return entry_bytes_; }  // of all index entries
   std::uint64_t data_bytes() const;                           // of all tensors
   std::uint64_t file_bytes() const;                           // including detached data
-  const Key& key() const { return key_; }
+  // REQUIRES: encrypted().
+  const Key& key() const { return *key_; }
   const std::optional<KeyDerivation>& key_derivation() const { return key_derivation_; }
   HeaderPlan header_plan(const TensorInfo& tensor) const;
   // Computes the offsets again, after the extension has changed.
@@ -69,7 +70,7 @@ class WritePlan {
   const WriteOptions& options_;
   const Extension* const extension_;
   Layout layout_ = Layout::kV1;
-  Key key_;
+  std::optional<Key> key_;
   std::optional<KeyDerivation> key_derivation_;
   std::vector<Placement> placements_;
   Segments segments_;  // zeros except in v5-segments, so that offsets of other layouts are relative to the file

@@ -3,9 +3,9 @@
 // Touching a page that cannot be read raises a signal (SIGBUS). So madvise(MADV_POPULATE_READ or MADV_POPULATE_WRITE)
 // populates pages before they are touched, and reports as an error what would be the signal: a truncated file, a device
 // that fails to read, a full file system. Kernels without these calls do not support this path.
-// A risk remains: between that call and the copy, which is at most kPieceBytes long, another process may truncate the
-// file, or the kernel may evict a page and fail to read it again. A library cannot prevent that signal without
-// installing signal handlers.
+// Between that call and the copy, which is at most kPieceBytes long, another process may truncate the file, or the
+// kernel may evict a page and fail to read it again. Programs that call catch_bus_errors get an error then, as from any
+// other path; in others that signal ends the process, since a library must not install signal handlers by itself.
 //
 // Writing allocates space first, with fallocate, so that a full disk is an error of the call that meets it. On file
 // systems that cannot preallocate, the file only grows (ftruncate). Space is then allocated when a page is first
@@ -17,9 +17,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 
+#include "io/mapping_copy.h"
 #include "io/paths.h"
 
 namespace tzmark {
@@ -35,6 +35,8 @@ namespace {
 constexpr std::size_t kPieceBytes = 2 << 20;
 // A growing file is mapped well beyond its end; the pages there become valid as the file reaches them.
 constexpr std::uint64_t kGrowingBytesMin = 64 << 20;
+// How often a page may be gone again that was just populated, before the read fails.
+constexpr int kFaultsMax = 16;
 
 std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -99,7 +101,7 @@ class MappedFile final : public File {
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
     require_host_memory(out, io_path());
-    for (;;) {
+    for (int faults = 0;;) {
       // The size must be current: after a truncation, the rest of the last page reads as zeros.
       const std::uint64_t end = size();
       if (offset >= end || out.size == 0) return 0;
@@ -109,7 +111,12 @@ class MappedFile final : public File {
         if (size() < offset + bytes) continue;
         fail(ErrorCode::kReadFailed, error, offset);
       }
-      std::memcpy(out.data, from, bytes);
+      if (const auto fault = copy_from_mapping(out.data, from, bytes)) {
+        if (++faults == kFaultsMax) fail(ErrorCode::kReadFailed, EFAULT, offset + *fault);
+        continue;
+      }
+      // What was truncated during the copy may have been copied as zeros.
+      if (size() < offset + bytes) continue;
       return bytes;
     }
   }
@@ -121,7 +128,7 @@ class MappedFile final : public File {
     const std::size_t bytes = std::min(in.size, kPieceBytes);
     std::byte* const to = at(offset, bytes);
     if (const int error = populate(to, bytes, MADV_POPULATE_WRITE)) fail(ErrorCode::kWriteFailed, error, offset);
-    std::memcpy(to, in.data, bytes);
+    if (const auto fault = copy_to_mapping(to, in.data, bytes)) fail(ErrorCode::kWriteFailed, EFAULT, offset + *fault);
     return bytes;
   }
 

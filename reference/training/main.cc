@@ -6,6 +6,7 @@
 int main(int argc, char** argv) {
   using namespace tzmark::cli;
   tzmark::remove_temporary_files_at_signals();
+  tzmark::catch_bus_errors();
   return run_simulate_command(argc, argv, [argv](const SimulateOptions& options) {
     // Under MPI another program takes over, so that this one links no MPI.
     if (options.mpi) become_sibling("tzmark-checkpoint-mpi", argv);

@@ -68,6 +68,7 @@ int main(int argc, char** argv) {
   // Fills closed descriptors 0 to 2, before MPI opens any.
   if (const int failed = tzmark::cli::run_guarded([] { return 0; }); failed != 0) return failed;
   tzmark::remove_temporary_files_at_signals();
+  tzmark::catch_bus_errors();
   int thread_level = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &thread_level);
   const int status = tzmark::cli::run(argc, argv, thread_level);

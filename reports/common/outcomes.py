@@ -31,6 +31,7 @@ SHADES = (
     Shade("memory", "m", "failed", "exceeded the memory limit"),
     Shade("output", "o", "failed", "exceeded the output limit"),
     Shade("disk", "d", "failed", "exceeded the disk limit"),
+    Shade("processes", "t", "failed", "had too many threads or open files"),
     Shade("accepted-invalid", "a", "failed", "accepted invalid input"),
     Shade("rejected-valid", "r", "failed", "refused valid input"),
     Shade(
@@ -57,7 +58,7 @@ OUTCOMES = tuple(
     if shade.name not in ("exercised", "other-rule", "not-run")
 )
 # Those that stopped an answer, so that stderr is what tells about them.
-UNANSWERED = ("crash", "hang", "memory", "output", "disk")
+UNANSWERED = ("crash", "hang", "memory", "output", "disk", "processes")
 
 
 def shade_of(outcome: str, cites_other_rule: bool) -> Shade:

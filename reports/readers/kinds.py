@@ -64,7 +64,7 @@ KINDS = (
 BY_NAME = {kind.name: kind for kind in KINDS}
 ORDER = {kind.name: order for order, kind in enumerate(KINDS)}
 
-BEYOND_LIMITS = ("hang", "memory", "output", "disk")
+BEYOND_LIMITS = ("hang", "memory", "output", "disk", "processes")
 # The class of the adapter for a panic of a library in Rust.
 _PANIC = re.compile(r"[\w.]*\bPanicked:")
 _OUT_OF_MEMORY = ("MemoryError", "Cannot allocate", "bad_alloc")

@@ -226,6 +226,7 @@ int run(int argc, char** argv) {
 }  // namespace tzmark::adapter
 
 int main(int argc, char** argv) {
+  tzmark::catch_bus_errors();
   try {
     return tzmark::adapter::run(argc, argv);
   } catch (const std::exception& error) {

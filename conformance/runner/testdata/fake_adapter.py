@@ -6,7 +6,7 @@ usage: fake_adapter.py [--corpus DIR] [--case PATTERN=BEHAVIOUR]... [--profile J
 
 Where told, it misbehaves. PATTERN is matched against the id of the case, or against ID:COMMAND if it holds a colon.
 Without a match the answer is honest, so a run with a few misbehaving cases shows what the suite makes of each kind of
-fault. Reports and tests are tried on it.
+fault. Reports and tests are tried on it. The behaviours of attacks.py are those of a hostile adapter.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
+
+# An isolated interpreter does not look next to the program.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from attacks import ATTACKS
 
 Json = dict[str, Any]
 
@@ -605,6 +610,9 @@ def behave(question: Question, rules: list[str]) -> NoReturn:
         case_id = question.case["id"]
         subject = f"{case_id}:{question.command}" if ":" in pattern else case_id
         if fnmatch.fnmatchcase(subject, pattern):
+            if behaviour in ATTACKS:
+                ATTACKS[behaviour]()
+                break
             BEHAVIOURS[behaviour](question)
     honest(question)
 

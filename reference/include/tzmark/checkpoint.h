@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "tzmark/buffer.h"
+#include "tzmark/error.h"
 #include "tzmark/format.h"
 #include "tzmark/io.h"
 #include "tzmark/memory.h"
@@ -304,6 +305,7 @@ struct CheckpointInfo {
   Status status = Status::kUncommitted;
   std::string problem;      // why it is not committed
   bool is_damaged = false;  // it has a commit.json that is not valid
+  bool is_unread = false;   // it has a commit.json that the system failed to read
   // The following are set for committed ones only.
   std::string save_id;
   std::uint64_t step = 0;
@@ -320,15 +322,18 @@ struct CheckpointInfo {
 // Lists the checkpoints in a directory, committed ones last and in the order of their commits. Throws TZE-ENV rules if
 // the directory cannot be read; an entry that cannot be read is listed with its problem.
 std::vector<CheckpointInfo> list_checkpoints(const std::string& parent);
-// Returns the checkpoint that was committed last, whatever its step. Throws CKP-002 if a damaged one may be newer.
+// Returns the checkpoint that was committed last, whatever its step. Throws CKP-002 if a damaged one may be newer, and
+// TZE-ENV-002 if one may be newer whose commit.json the system failed to read.
 std::optional<CheckpointInfo> find_newest_checkpoint(const std::string& parent);
 // The committed checkpoints in the order in which to try them: the newest, those from which it continues, and then all
 // others; each from newer to older.
 struct CheckpointCandidates {
   std::vector<CheckpointInfo> checkpoints;
   std::vector<std::string> passed_over;  // sentences: which others look like checkpoints, and why they do not count
-  // Why one of those may be the newest: its commit.json is not valid, or `latest` names it. Empty if there is none.
+  // Why one of those may be the newest: its commit.json is not valid or failed to be read, or `latest` names it. Empty
+  // if there is none.
   std::string damage;
+  ErrorCode damage_code = ErrorCode::kCheckpointDamaged;  // or kReadFailed
 };
 CheckpointCandidates list_checkpoint_candidates(const std::string& parent);
 struct IntactCheckpoint {

@@ -3,11 +3,11 @@
 // Encryption keeps the values of tensors secret and detects changed ciphertext. It does not protect names, dtypes,
 // shapes or the hash of the plaintext, and an attacker who can also edit headers can swap whole tensors; see FORMAT.md.
 //
-// Ownership: Key and Passphrase are move-only, and wipe their memory when they are destroyed. For one thread at a time;
-// the free functions are thread-safe.
+// Ownership: Key and Passphrase are move-only, and own memory that is wiped when they are destroyed; one that was moved
+// from has none. For one thread at a time; the free functions are thread-safe.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,33 +18,47 @@
 
 namespace tzmark {
 
-class Key {
+// Memory of a secret: wiped when it is freed, left out of core dumps, not swapped out as far as RLIMIT_MEMLOCK permits,
+// and between pages that nothing can read. Move-only; one that was moved from is empty.
+class SecretMemory {
  public:
-  Key() = default;  // zeros
-  explicit Key(std::span<const std::byte, kKeyBytes> bytes);
-  ~Key();
-  Key(Key&& other) noexcept;
-  Key& operator=(Key&& other) noexcept;
+  // Zeros. Throws TZE-ENV-006.
+  explicit SecretMemory(std::size_t bytes);
+  ~SecretMemory();
+  SecretMemory(SecretMemory&& other) noexcept;
+  SecretMemory& operator=(SecretMemory&& other) noexcept;
 
-  const unsigned char* data() const { return bytes_.data(); }
-  unsigned char* data() { return bytes_.data(); }
-  std::span<const std::byte, kKeyBytes> bytes() const { return std::as_bytes(std::span(bytes_)); }
+  unsigned char* data() const { return data_; }
+  std::size_t size() const { return size_; }
 
  private:
-  std::array<unsigned char, kKeyBytes> bytes_{};
+  unsigned char* data_;
+  std::size_t size_;
+};
+
+class Key {
+ public:
+  Key() : memory_(kKeyBytes) {}  // zeros
+  explicit Key(std::span<const std::byte, kKeyBytes> bytes);
+
+  const unsigned char* data() const { return memory_.data(); }
+  unsigned char* data() { return memory_.data(); }
+  std::span<const std::byte, kKeyBytes> bytes() const {
+    return std::as_bytes(std::span<const unsigned char, kKeyBytes>(memory_.data(), kKeyBytes));
+  }
+
+ private:
+  SecretMemory memory_;
 };
 
 class Passphrase {
  public:
-  explicit Passphrase(std::string utf8) : text_(std::move(utf8)) {}
-  ~Passphrase();
-  Passphrase(Passphrase&& other) noexcept;
-  Passphrase& operator=(Passphrase&& other) noexcept;
+  explicit Passphrase(std::string_view utf8);
 
-  std::string_view text() const { return text_; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(memory_.data()), memory_.size()}; }
 
  private:
-  std::string text_;
+  SecretMemory memory_;
 };
 
 using KeySource = std::variant<Key, Passphrase>;

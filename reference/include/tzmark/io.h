@@ -261,6 +261,11 @@ struct NamesWait {
 // limit.
 void remove_temporary_files_at_signals();
 
+// Installs a handler of SIGBUS, for programs, before they start threads: a page that another process truncates while
+// the path "mmap" copies it, or that the device fails to read then, is TZE-ENV-005, 002 or 003 with its offset, as on
+// other paths. Any other SIGBUS does what it did before. Without this call the signal ends the process.
+void catch_bus_errors();
+
 // Creates a file without a name in TMPDIR, or /tmp; it is deleted with the File.
 std::unique_ptr<File> temporary_file();
 

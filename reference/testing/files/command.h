@@ -51,6 +51,13 @@ class CliTest : public ::testing::Test {
     return path(name);
   }
 
+  // A file that its owner alone can read: the commands warn of any other with a secret.
+  std::string write_secret(const std::string& name, const std::string& text) const {
+    const std::string file = write(name, text);
+    fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+    return file;
+  }
+
   // prepare: runs in the child once its standard streams are there.
   Result run(
       std::vector<std::string> arguments, const std::string& input = "/dev/null",

@@ -1,0 +1,87 @@
+// Copies that survive SIGBUS, and its handler.
+#include "io/mapping_copy.h"
+
+#include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <cstring>
+
+#include "tzmark/io.h"
+
+namespace tzmark {
+namespace {
+
+// A copy of this thread, and where it continues after a fault.
+struct GuardedCopy {
+  const std::byte* mapped;
+  std::size_t bytes;
+  std::size_t fault = 0;
+  sigjmp_buf back{};
+};
+
+// Atomic because the handler reads it; of the initial executable, so that the handler's access allocates nothing.
+constinit thread_local std::atomic<GuardedCopy*> guarded_copy = nullptr;
+static_assert(std::atomic<GuardedCopy*>::is_always_lock_free);
+
+struct sigaction action_before {};
+
+void leave_guarded_copy(int number, siginfo_t* information, void*) {
+  GuardedCopy* const copy = guarded_copy.load(std::memory_order_relaxed);
+  // Zero and below: sent by a process, with no address.
+  const bool is_fault = information->si_code > 0;
+  if (is_fault && copy != nullptr) {
+    const auto distance =
+        reinterpret_cast<std::uintptr_t>(information->si_addr) - reinterpret_cast<std::uintptr_t>(copy->mapped);
+    if (distance < copy->bytes) {
+      copy->fault = distance;
+      siglongjmp(copy->back, 1);
+    }
+  }
+  // Any other fault comes again when this returns, and is handled as it would be without this handler.
+  ::sigaction(number, &action_before, nullptr);
+  if (!is_fault) ::raise(number);
+}
+
+std::optional<std::size_t> copy_guarded(void* to, const void* from, std::size_t bytes, const std::byte* mapped) {
+  GuardedCopy copy{mapped, bytes};
+  // Without the mask of signals, which costs a system call; the handler does not block its own signal.
+  if (sigsetjmp(copy.back, 0) != 0) {
+    guarded_copy.store(nullptr, std::memory_order_relaxed);
+    return copy.fault;
+  }
+  guarded_copy.store(&copy, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::memcpy(to, from, bytes);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  guarded_copy.store(nullptr, std::memory_order_relaxed);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::size_t> copy_from_mapping(std::byte* to, const std::byte* mapped, std::size_t bytes) {
+  return copy_guarded(to, mapped, bytes, mapped);
+}
+
+std::optional<std::size_t> copy_to_mapping(std::byte* mapped, const std::byte* from, std::size_t bytes) {
+  return copy_guarded(mapped, from, bytes, mapped);
+}
+
+void catch_bus_errors() {
+  static const bool is_installed = [] {
+    struct sigaction action {};
+    action.sa_sigaction = leave_guarded_copy;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    ::sigemptyset(&action.sa_mask);
+    ::sigaction(SIGBUS, &action, &action_before);
+    // A blocked SIGBUS ends the process without a call of the handler.
+    ::sigset_t bus_errors;
+    ::sigemptyset(&bus_errors);
+    ::sigaddset(&bus_errors, SIGBUS);
+    ::pthread_sigmask(SIG_UNBLOCK, &bus_errors, nullptr);
+    return true;
+  }();
+  static_cast<void>(is_installed);
+}
+
+}  // namespace tzmark

@@ -1,0 +1,120 @@
+// Tests of copies of a mapping whose file another process truncates.
+#include "io/mapping_copy.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+#include "testing/caught.h"
+#include "testing/files/path_test.h"
+
+namespace tzmark {
+namespace {
+
+using test::Bytes;
+using test::caught;
+using test::random_bytes;
+
+constexpr std::size_t kPages = 8;
+
+std::size_t page() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+// A file of some pages in a mapping that can be read and written.
+class MappingCopyTest : public ::testing::Test {
+ protected:
+  MappingCopyTest() {
+    catch_bus_errors();
+    test::write_whole(name_, content_);
+    fd_ = ::open(name_.c_str(), O_RDWR | O_CLOEXEC);
+    mapped_ = static_cast<std::byte*>(::mmap(nullptr, content_.size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0));
+  }
+  ~MappingCopyTest() override {
+    ::munmap(mapped_, content_.size());
+    ::close(fd_);
+  }
+
+  const test::TestDirectory directory_;
+  const std::string name_ = directory_ / "file";
+  const Bytes content_ = random_bytes(kPages * page(), 1);
+  int fd_ = -1;
+  std::byte* mapped_ = nullptr;
+};
+
+TEST_F(MappingCopyTest, CopiesBothWays) {
+  Bytes back(content_.size());
+  EXPECT_EQ(copy_from_mapping(back.data(), mapped_, back.size()), std::nullopt);
+  EXPECT_EQ(back, content_);
+  const Bytes other = random_bytes(content_.size(), 2);
+  EXPECT_EQ(copy_to_mapping(mapped_, other.data(), other.size()), std::nullopt);
+  EXPECT_EQ(test::read_whole(name_), other);
+}
+
+TEST_F(MappingCopyTest, SaysWhereTheFileEnds) {
+  Bytes back(content_.size());
+  ASSERT_EQ(::truncate(name_.c_str(), static_cast<off_t>(3 * page())), 0);
+  for (int i = 0; i < 2; ++i) {
+    const auto fault = copy_from_mapping(back.data(), mapped_ + page(), 7 * page());
+    ASSERT_TRUE(fault.has_value());
+    EXPECT_GE(*fault, 2 * page());
+    EXPECT_LT(*fault, 7 * page());
+    EXPECT_TRUE(copy_to_mapping(mapped_ + 3 * page(), back.data(), 1).has_value());
+    EXPECT_EQ(copy_from_mapping(back.data(), mapped_, 3 * page()), std::nullopt) << "what is there is copied";
+  }
+}
+
+TEST_F(MappingCopyTest, EveryThreadHasItsOwnFaults) {
+  ASSERT_EQ(::truncate(name_.c_str(), static_cast<off_t>(page())), 0);
+  std::atomic<int> wrong = 0;
+  test::on_four_threads([&](int number) {
+    Bytes back(page());
+    const auto at = static_cast<std::size_t>(number);
+    for (int i = 0; i < 1'000; ++i) {
+      if (copy_from_mapping(back.data(), mapped_ + at * page(), page()).has_value() != (at != 0)) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(MappingCopyTest, OtherFaultsEndTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ASSERT_EQ(::truncate(name_.c_str(), 0), 0);
+  EXPECT_DEATH({ *const_cast<volatile std::byte*>(mapped_) = std::byte{1}; }, "");
+  EXPECT_DEATH({ ::raise(SIGBUS); }, "");
+}
+
+// Another thread truncates the file and fills it again, so that pages go between the looks at them and the copies.
+TEST_F(MappingCopyTest, AFileThatShrinksIsAnErrorOfThePath) {
+  std::atomic<bool> is_over = false;
+  std::jthread changer([&] {
+    while (!is_over) {
+      if (::ftruncate(fd_, static_cast<off_t>(page())) != 0) return;
+      if (::pwrite(fd_, content_.data(), content_.size(), 0) < 0) return;
+    }
+  });
+  const auto file = open_file(name_, OpenMode::kRead, "mmap");
+  int right = 0, errors = 0;
+  for (int i = 0; i < 20'000 || right == 0 || errors == 0; ++i) {
+    Bytes back(content_.size());
+    const test::Caught result = caught([&] { file->read_at(0, std::span(back)); });
+    if (!result.code) {
+      ++right;
+      // Bytes that the file had, or the zeros of one that has just grown.
+      for (std::size_t at = 0; at < back.size(); at += page()) {
+        ASSERT_TRUE(back[at] == content_[at] || back[at] == std::byte{0});
+      }
+      continue;
+    }
+    ++errors;
+    ASSERT_TRUE(result.code == ErrorCode::kFileChanged || result.code == ErrorCode::kReadFailed) << result;
+    ASSERT_TRUE(result.offset.has_value()) << result;
+  }
+  is_over = true;
+}
+
+}  // namespace
+}  // namespace tzmark
