@@ -17,7 +17,15 @@ import sys
 import unittest
 from pathlib import Path
 
-from conform_fixture import CONFORM, HAS_READ_ONLY, SOURCE, CorpusTest, conform
+import jsonschema
+from conform_fixture import (
+    CONFORM,
+    HAS_READ_ONLY,
+    SCHEMA,
+    SOURCE,
+    CorpusTest,
+    conform,
+)
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 # The newest version of Landlock that the kernel has; -1 if it has none.
@@ -100,9 +108,9 @@ class ContainmentTest(CorpusTest):
         self.text = run.stdout
         self.assertEqual(self.processes(), [], "a process is left")
         self.assertEqual(list(self.temporary.iterdir()), [], "a file is left")
-        cases = {
-            each["id"]: each for each in json.loads(self.result.read_text())["cases"]
-        }
+        result = json.loads(self.result.read_text())
+        jsonschema.validate(result, SCHEMA)
+        cases = {each["id"]: each for each in result["cases"]}
         others = {id: each["outcome"] for id, each in cases.items() if id != case}
         good = {"pass", "implementation-defined", "skipped"}
         self.assertEqual(set(others.values()) - good, set(), others)

@@ -23,11 +23,37 @@ Json describe(const std::optional<Difference>& difference) {
   return {{"pointer", difference->pointer}, {"expected", text(difference->expected)}, {"got", text(difference->got)}};
 }
 
+// A switch, so that the compiler misses a name when there is a new end.
+std::string_view name_of(ProcessEnd end) {
+  switch (end) {
+    case ProcessEnd::kLost:
+      return "lost";
+    case ProcessEnd::kExited:
+      return "exited";
+    case ProcessEnd::kSignaled:
+      return "signaled";
+    case ProcessEnd::kTimedOut:
+      return "timed-out";
+    case ProcessEnd::kMemoryBroken:
+      return "memory-broken";
+    case ProcessEnd::kOutputBroken:
+      return "output-broken";
+    case ProcessEnd::kCancelled:
+      return "cancelled";
+    case ProcessEnd::kInputBroken:
+      return "input-broken";
+    case ProcessEnd::kDiskBroken:
+      return "disk-broken";
+    case ProcessEnd::kCountBroken:
+      return "count-broken";
+    case ProcessEnd::kAnswered:
+      break;
+  }
+  return "answered";
+}
+
 Json describe(const ProcessResult& process) {
-  constexpr std::array<const char*, 10> kNames = {"lost",          "exited",        "signaled",  "timed-out",
-                                                  "memory-broken", "output-broken", "cancelled", "answered",
-                                                  "input-broken",  "disk-broken"};
-  return {{"end", kNames[static_cast<std::size_t>(process.end)]},
+  return {{"end", name_of(process.end)},
           {"exit_status", process.end == ProcessEnd::kExited ? Json(process.exit_status) : Json()},
           {"signal", process.end == ProcessEnd::kSignaled ? Json(process.signal) : Json()},
           {"elapsed_ns", process.elapsed.count()},
