@@ -452,10 +452,12 @@ class Checkpointer:
             self._parent
         )
         if damage and not intact:
-            failure, rule, code = FormatError, "CKP-002", _DAMAGED
+            parent = os.fsdecode(self._parent)
             if is_unread:
-                failure, rule, code = EnvironmentFailure, "TZE-ENV-002", _READ_FAILED
-            raise failure(damage, rule, file=os.fsdecode(self._parent), code=code)
+                raise EnvironmentFailure(
+                    damage, "TZE-ENV-002", file=parent, code=_READ_FAILED
+                )
+            raise FormatError(damage, "CKP-002", file=parent, code=_DAMAGED)
         numbered = {}
         for directory, save_id in found:
             identity = (
