@@ -4,7 +4,7 @@ when stdin does, after the last line of the log.
 usage: progress.py NAME LOG
 
 On a terminal one line is rewritten. Elsewhere a line is printed at every tenth of a build, and for every test that
-ends. What fails is printed at once.
+ends. What fails is printed at once, with what it printed, since a run that is cut off has no summary.
 """
 
 import re
@@ -13,6 +13,8 @@ import sys
 import time
 from collections.abc import Iterator
 from typing import TextIO
+
+from ctest_summary import lines_that_matter
 
 BUILD_STEP = re.compile(r"\[(\d+)/(\d+)\] (.*)")
 TEST_START = re.compile(r"\s*Start\s+\d+: (\S+)")
@@ -31,10 +33,14 @@ class Progress:
         self.is_terminal = out.isatty()
         self.tenth = 0
         self.running: list[str] = []
+        # What a failed test printed, as far as it has come.
+        self.failed: list[str] | None = None
 
     def follow(self, line: str, now_s: float) -> None:
         """Takes one line of the command."""
         elapsed_s = int(now_s - self.started_s)
+        if TEST_START.match(line) or TEST_END.match(line):
+            self.tell_failed()
         if found := BUILD_STEP.match(line):
             done, total = int(found[1]), int(found[2])
             self.built(done, total, found[3], elapsed_s)
@@ -44,6 +50,14 @@ class Progress:
             self.running.append(found[1])
         elif found := TEST_END.match(line):
             self.tested(found)
+        elif self.failed is not None:
+            self.failed.append(line)
+
+    def tell_failed(self) -> None:
+        """Prints the lines that matter of what the last failed test printed."""
+        for line in lines_that_matter("\n".join(self.failed or [])):
+            self.say(f"    {line}")
+        self.failed = None
 
     def built(self, done: int, total: int, what: str, elapsed_s: int) -> None:
         """One step of a build has ended."""
@@ -61,6 +75,8 @@ class Progress:
             self.running.remove(name)
         if outcome != "passed" or not self.is_terminal:
             self.say(f"{done:>3}/{total} {outcome:7} {float(seconds):6.1f} s  {name}")
+        if outcome not in ("passed", "skipped"):
+            self.failed = []
         if self.is_terminal:
             self.show(
                 f"{done}/{total} tests ended, now running {', '.join(self.running)}"
@@ -105,6 +121,7 @@ def main(name: str, log_name: str) -> None:
     progress = Progress(name, sys.stderr, time.monotonic())
     for line in lines_of(log_name, sys.stdin):
         progress.follow(line, time.monotonic())
+    progress.tell_failed()
     progress.clear()
 
 

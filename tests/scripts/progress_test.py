@@ -60,6 +60,30 @@ class ProgressTest(unittest.TestCase):
             ],
         )
 
+    def test_what_a_failed_test_printed_follows_it(self) -> None:
+        shown = printed(
+            [
+                "  1/61 Test #3: io_test ..........***Exception: SegFault 12.00 sec",
+                "[ RUN      ] Url.A",
+                "[       OK ] Url.A (0 ms)",
+                "[ RUN      ] Url.B",
+                "url_test.cc:1: Failure",
+                "[  FAILED  ] Url.B (0 ms)",
+                "      Start  4: cli_test",
+                " 2/61 Test  #4: cli_test .........   Passed    1.00 sec",
+                "of no test",
+            ],
+            io.StringIO(),
+        ).splitlines()
+        self.assertEqual(
+            shown[1:-1],
+            [
+                "    [ RUN      ] Url.B",
+                "    url_test.cc:1: Failure",
+                "    [  FAILED  ] Url.B (0 ms)",
+            ],
+        )
+
     def test_terminal_keeps_what_failed_only(self) -> None:
         shown = printed(
             [
@@ -102,7 +126,7 @@ class StepTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as scratch:
             scripts = Path(scratch, "scripts")
             scripts.mkdir()
-            for name in ("lib.sh", "progress.py"):
+            for name in ("lib.sh", "progress.py", "ctest_summary.py"):
                 (scripts / name).write_text((SCRIPTS / name).read_text())
             return subprocess.run(
                 ["bash", "-c", f". scripts/lib.sh; {before}step sample {command}"],
