@@ -25,6 +25,13 @@ static_assert(std::atomic<GuardedCopy*>::is_always_lock_free);
 
 struct sigaction action_before {};
 
+// The handler blocks no signal, and saving the mask costs a system call; the thread sanitizer's handler blocks all.
+#ifdef __SANITIZE_THREAD__
+constexpr int kSavesMask = 1;
+#else
+constexpr int kSavesMask = 0;
+#endif
+
 void leave_guarded_copy(int number, siginfo_t* information, void*) {
   GuardedCopy* const copy = guarded_copy.load(std::memory_order_relaxed);
   // Zero and below: sent by a process, with no address.
@@ -44,8 +51,7 @@ void leave_guarded_copy(int number, siginfo_t* information, void*) {
 
 std::optional<std::size_t> copy_guarded(void* to, const void* from, std::size_t bytes, const std::byte* mapped) {
   GuardedCopy copy{mapped, bytes};
-  // Without the mask of signals, which costs a system call; the handler does not block its own signal.
-  if (sigsetjmp(copy.back, 0) != 0) {
+  if (sigsetjmp(copy.back, kSavesMask) != 0) {
     guarded_copy.store(nullptr, std::memory_order_relaxed);
     return copy.fault;
   }
