@@ -163,6 +163,37 @@ class Attacks(ContainmentTest):
         self.assertEqual(outcome, "crash", said)
         self.assertIn("PermissionError", said)
 
+    def test_limits_of_its_keeper(self) -> None:
+        outcome, said = self.attack("limit-keeper")
+        self.assertEqual(outcome, "crash", said)
+        self.assertIn("PermissionError", said)
+
+    def test_a_file_of_the_suite_that_it_replaces(self) -> None:
+        target = self.directory / "target"
+        for how in ("link", "fifo", "remove", "truncate"):
+            target.write_bytes(b"x" * 100)
+            outcome, said = self.attack(
+                "replace-count",
+                mode="short-reads",
+                settings={
+                    "TZMARK_ATTACK_HOW": how,
+                    "TZMARK_ATTACK_TARGET": str(target),
+                },
+            )
+            self.assertIn(outcome, ("pass", "crash", "skipped"), how + said)
+            self.assertEqual(target.read_bytes(), b"x" * 100, how)
+
+    def test_a_service_with_a_socket(self) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as service:
+            name = self.directory / "service"
+            service.bind(str(name))
+            service.settimeout(0)
+            place = {"TZMARK_ATTACK_TARGET": str(name)}
+            outcome, said = self.attack("send-to-service", settings=place)
+            self.assertEqual(outcome, "crash", said)
+            with self.assertRaises(BlockingIOError):
+                service.recv(1)
+
     def test_loopback(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             server.settimeout(0)
@@ -190,6 +221,13 @@ class Attacks(ContainmentTest):
             )
             self.assertEqual(outcome, "crash", said)
             self.assertIn("PermissionError", said)
+            outcome, said = self.attack(
+                "connect-otherwise",
+                mode="http",
+                adapter=("--profile", URLS),
+                settings={"TZMARK_ATTACK_PORT": str(server.getsockname()[1])},
+            )
+            self.assertIn("4 were refused", said)
             with self.assertRaises(BlockingIOError):
                 server.accept()
 
@@ -246,8 +284,11 @@ class Restrictions(ContainmentTest):
             self.assertIn("PermissionError", said)
 
     def test_what_would_stay_in_the_kernel(self) -> None:
-        for behaviour in ("make-segment", "use-ring"):
-            outcome, said = self.attack(behaviour)
+        segment = LIBC.shmget(0, 4096, 0o1600)
+        self.addCleanup(LIBC.shmctl, segment, 0, None)
+        settings = {"TZMARK_ATTACK_SEGMENT": str(segment)}
+        for behaviour in ("make-segment", "remove-segment", "use-ring"):
+            outcome, said = self.attack(behaviour, settings=settings)
             self.assertEqual(outcome, "crash", said)
             self.assertIn("PermissionError", said)
 

@@ -190,13 +190,10 @@ int keep_descriptors(int ruleset, int error_fd) {
   tell_error(last_fd);
 }
 
-// Kills the children of the keeper. Their children become its own, for the next pass.
-void kill_own_children(const char* children_file) {
-  const int fd = ::open(children_file, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
+// Kills the children of the keeper, by its list of them in /proc. Their children become its own, for the next pass.
+void kill_own_children(int children_fd) {
   char block[4096];
-  const ssize_t got = ::read(fd, block, sizeof block);
-  ::close(fd);
+  const ssize_t got = ::pread(children_fd, block, sizeof block, 0);
   pid_t pid = 0;
   for (ssize_t i = 0; i < got; ++i) {
     // The next pass reads a number that the end of the block cuts.
@@ -207,7 +204,7 @@ void kill_own_children(const char* children_file) {
 
 // Reaps everything below the keeper, and kills it if the process or thread that started the keeper dies.
 // Never returns.
-[[noreturn]] void keep(pid_t program, pid_t parent, const char* children_file, int notice_fd) {
+[[noreturn]] void keep(pid_t program, pid_t parent, int children_fd, int notice_fd) {
   sigset_t awaited;
   ::sigemptyset(&awaited);
   ::sigaddset(&awaited, SIGCHLD);
@@ -225,7 +222,7 @@ void kill_own_children(const char* children_file) {
       const int signal = ::sigtimedwait(&awaited, &info, abandoned ? &kKillInterval : &kStrayLookInterval);
       // The kernel sends it as the parent; ignores other senders.
       abandoned = abandoned || ::getppid() != parent || (signal == kDeathSignal && info.si_pid == parent);
-      if (abandoned) kill_own_children(children_file);
+      if (abandoned) kill_own_children(children_fd);
       continue;
     }
     if (pid < 0 && errno == EINTR) continue;
@@ -264,7 +261,7 @@ void kill_own_children(const char* children_file) {
   // Copies of the descriptors of other programs would keep their pipes open. closefrom() needs no close_range().
   if (::dup2(notice_fd, 0) < 0) tell_error(error_fd);
   ::closefrom(1);
-  keep(program, parent, "/proc/thread-self/children", 0);
+  keep(program, parent, ::open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC), 0);
 }
 
 // Whether a child of this process, which is no keeper, has this mark, or one that no keeper that runs has given: a

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -131,9 +132,9 @@ Descriptor make_ruleset(const Containment& containment, const std::vector<fs::pa
 
 // The system calls of an instruction set, by their numbers.
 struct Calls {
-  std::uint32_t socket;
+  std::uint32_t socket, socketpair, prlimit, setrlimit;
   std::vector<std::uint32_t> others_of_network;
-  // Queues, segments, semaphores and keys, which outlive the process that made them.
+  // Of queues, segments, semaphores and keys, which outlive the process that made them, and may be those of others.
   std::vector<std::uint32_t> lasting;
 };
 
@@ -141,11 +142,13 @@ struct Calls {
 constexpr std::uint32_t kNativeArchitecture = AUDIT_ARCH_X86_64;
 constexpr std::uint32_t kNumberMask = ~0x40000000u;  // without the mark of x32
 // For 32-bit programs; 102 and 117 are socketcall and ipc, which carry all of theirs.
-const Calls kForeignCalls = {359, {102, 425}, {117, 277, 286, 287, 288, 393, 395, 399}};
+const Calls kForeignCalls = {
+    359, 360, 340, 75, {102, 425}, {117, 277, 278, 286, 287, 288, 393, 394, 395, 396, 397, 399, 400, 401, 402, 420}};
 #elif defined(__aarch64__)
 constexpr std::uint32_t kNativeArchitecture = AUDIT_ARCH_AARCH64;
 constexpr std::uint32_t kNumberMask = ~0u;
-const Calls kForeignCalls = {281, {425}, {274, 299, 303, 307, 309, 310, 311}};
+const Calls kForeignCalls = {
+    281, 288, 369, 75, {425}, {274, 275, 298, 299, 300, 301, 302, 303, 304, 305, 307, 308, 309, 310, 311, 312, 420}};
 #else
 constexpr std::uint32_t kNativeArchitecture = 0;
 constexpr std::uint32_t kNumberMask = ~0u;
@@ -157,71 +160,110 @@ constexpr std::uint32_t kIoUringSetup = 425;  // on every architecture
 
 Calls native_calls() {
   return {SYS_socket,
+          SYS_socketpair,
+          SYS_prlimit64,
+          SYS_setrlimit,
           {kIoUringSetup},
-          {SYS_shmget, SYS_semget, SYS_msgget, SYS_mq_open, SYS_add_key, SYS_request_key, SYS_keyctl}};
+          {SYS_shmget, SYS_shmat, SYS_shmctl, SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl, SYS_msgget, SYS_msgsnd,
+           SYS_msgrcv, SYS_msgctl, SYS_mq_open, SYS_mq_unlink, SYS_add_key, SYS_request_key, SYS_keyctl}};
 }
 
 class Filter {
  public:
   explicit Filter(const Containment& containment) : containment_(containment) {
-    load(offsetof(seccomp_data, arch));
+    code_.push_back(load(offsetof(seccomp_data, arch)));
     std::vector<sock_filter> foreign = calls(kForeignCalls, /*is_native=*/false);
     // Jumps over what is for the other instruction set.
     code_.push_back(
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kNativeArchitecture, static_cast<std::uint8_t>(foreign.size()), 0));
-    code_.insert(code_.end(), foreign.begin(), foreign.end());
-    const std::vector<sock_filter> native = calls(native_calls(), /*is_native=*/true);
-    code_.insert(code_.end(), native.begin(), native.end());
+    append(code_, foreign);
+    append(code_, calls(native_calls(), /*is_native=*/true));
   }
 
   std::vector<sock_filter> take() { return std::move(code_); }
 
  private:
-  static constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
+  using Code = std::vector<sock_filter>;
 
-  void load(std::size_t offset) {
-    code_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset)));
+  static constexpr sock_filter kRefuse = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+  static constexpr sock_filter kPretend = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 0);
+  static constexpr sock_filter kAllow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  static constexpr std::uint32_t kTypeMask = 0xf;  // of sockets, without SOCK_CLOEXEC and SOCK_NONBLOCK
+
+  static sock_filter load(std::size_t offset) {
+    return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
+  }
+  // On both processors, the lower half of an argument comes first.
+  static sock_filter load_low(std::size_t argument) {
+    return load(offsetof(seccomp_data, args) + argument * sizeof(std::uint64_t));
+  }
+  static sock_filter load_high(std::size_t argument) {
+    return load(offsetof(seccomp_data, args) + argument * sizeof(std::uint64_t) + sizeof(std::uint32_t));
+  }
+  static sock_filter jump_if_equal(std::uint32_t value, std::uint8_t over_if, std::uint8_t over_else) {
+    return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, over_if, over_else);
   }
 
-  static void refuse(std::vector<sock_filter>& code, std::uint32_t number) {
-    code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1));
-    code.push_back(BPF_STMT(BPF_RET | BPF_K, kRefuse));
+  static void append(Code& code, const Code& more) { code.insert(code.end(), more.begin(), more.end()); }
+
+  // What is done for one call alone; more has to end with an answer.
+  static void append_for(Code& code, std::uint32_t number, const Code& more) {
+    code.push_back(jump_if_equal(number, 0, static_cast<std::uint8_t>(more.size())));
+    append(code, more);
   }
 
-  // Lets a program make TCP sockets for the server of the suite, which has an address of IPv4.
-  static void allow_streams(std::vector<sock_filter>& code, std::uint32_t socket_number) {
-    constexpr std::uint32_t kTypeMask = 0xf;  // without SOCK_CLOEXEC and SOCK_NONBLOCK
-    // On both processors, the lower half of an argument comes first.
-    constexpr auto kDomain = static_cast<std::uint32_t>(offsetof(seccomp_data, args));
-    constexpr std::uint32_t kType = kDomain + sizeof(std::uint64_t);
-    const std::array<sock_filter, 8> section = {
-        {BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, socket_number, 0, 7), BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kDomain),
-         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 0, 3), BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kType),
-         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kTypeMask), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 1, 0),
-         BPF_STMT(BPF_RET | BPF_K, kRefuse), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
-    code.insert(code.end(), section.begin(), section.end());
+  // Lets a program make TCP sockets for the server of the suite, which has an address of IPv4. Landlock does not bound
+  // other protocols, nor a server of the program, nor a connection that begins with data.
+  static void allow_streams(Code& code, std::uint32_t socket_number) {
+    append_for(code, socket_number,
+               {load_low(0), jump_if_equal(AF_INET, 0, 6), load_low(1), BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kTypeMask),
+                jump_if_equal(SOCK_STREAM, 0, 3), load_low(2), jump_if_equal(0, 2, 0), jump_if_equal(IPPROTO_TCP, 1, 0),
+                kRefuse, kAllow});
+    append_for(code, SYS_listen, {kRefuse});
+    const auto refuse_data_first = [&](std::uint32_t number, std::size_t flags_argument) {
+      append_for(code, number,
+                 {load_low(flags_argument), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MSG_FASTOPEN, 0, 1), kRefuse, kAllow});
+    };
+    refuse_data_first(SYS_sendto, 3);
+    refuse_data_first(SYS_sendmsg, 2);
+    refuse_data_first(SYS_sendmmsg, 3);
   }
 
-  std::vector<sock_filter> calls(const Calls& numbers, bool is_native) const {
-    std::vector<sock_filter> code = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offsetof(seccomp_data, nr))),
-        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kNumberMask)};
-    for (const std::uint32_t number : numbers.lasting) refuse(code, number);
+  // Datagrams of a pair may be sent to other sockets of this machine by their names.
+  static void limit_pairs(Code& code, std::uint32_t socketpair_number) {
+    append_for(code, socketpair_number,
+               {load_low(0), jump_if_equal(AF_UNIX, 0, 4), load_low(1), BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kTypeMask),
+                jump_if_equal(SOCK_STREAM, 2, 0), jump_if_equal(SOCK_SEQPACKET, 1, 0), kRefuse, kAllow});
+  }
+
+  // Keeps a program from changing limits of other processes, which may end them, and its own of core dumps: many
+  // programs set that to 0, with which a program of the system would still get one.
+  static void keep_limits(Code& code, std::uint32_t prlimit_number, std::uint32_t setrlimit_number) {
+    append_for(code, prlimit_number,
+               {load_low(2), jump_if_equal(0, 0, 2), load_high(2), jump_if_equal(0, 6, 0), load_low(0),
+                jump_if_equal(0, 0, 3), load_low(1), jump_if_equal(RLIMIT_CORE, 0, 2), kPretend, kRefuse, kAllow});
+    append_for(code, setrlimit_number, {load_low(0), jump_if_equal(RLIMIT_CORE, 0, 1), kPretend, kAllow});
+  }
+
+  Code calls(const Calls& numbers, bool is_native) const {
+    Code code = {load(offsetof(seccomp_data, nr)), BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kNumberMask)};
+    for (const std::uint32_t number : numbers.lasting) append_for(code, number, {kRefuse});
+    keep_limits(code, numbers.prlimit, numbers.setrlimit);
     if (!containment_.permissions.network) {
-      for (const std::uint32_t number : numbers.others_of_network) refuse(code, number);
-      // socketpair() stays: its sockets lead nowhere.
+      for (const std::uint32_t number : numbers.others_of_network) append_for(code, number, {kRefuse});
+      limit_pairs(code, numbers.socketpair);
       if (containment_.server_port && is_native) {
         allow_streams(code, numbers.socket);
       } else {
-        refuse(code, numbers.socket);
+        append_for(code, numbers.socket, {kRefuse});
       }
     }
-    code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    code.push_back(kAllow);
     return code;
   }
 
   const Containment& containment_;
-  std::vector<sock_filter> code_;
+  Code code_;
 };
 
 bool has_filters() {

@@ -29,9 +29,19 @@ inline bool keeps_capability(unsigned long capability) {
          capability == CAP_FOWNER || capability == CAP_FSETID || capability == CAP_IPC_LOCK;
 }
 
+// Gives up what a service or a container lets programs inherit; that takes no right.
+inline bool drop_inheritable_capabilities() {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+  if (::syscall(SYS_capget, &header, data) != 0) return false;
+  for (__user_cap_data_struct& half : data) half.inheritable = 0;
+  return ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0 && ::syscall(SYS_capset, &header, data) == 0;
+}
+
 // After the next exec, a process of root has these capabilities alone: what root may do to files, a ruleset still
-// bounds. Other users have none to give up, nor has root without CAP_SETPCAP the right to, which is for reports.
+// bounds. Other users have none then. Root without CAP_SETPCAP has no right to give its own up, which is for reports.
 inline bool drop_capabilities() {
+  if (!drop_inheritable_capabilities()) return false;
   for (unsigned long capability = 0;; ++capability) {
     const int has = ::prctl(PR_CAPBSET_READ, capability);
     if (has < 0) return true;

@@ -1,6 +1,7 @@
 // Asks a question in an input mode; see stage.h.
 #include "runner/stage.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,7 +10,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -82,13 +82,16 @@ std::vector<std::string> read_only_prefix(const InputModeOptions& options, const
 }
 
 Stage::Stage(const InputModeOptions& options)
-    : options_(options), count_file_(std::string(sizeof(SharedCounts), '\0'), count_directory_.path()) {}
+    : options_(options),
+      count_file_(std::string(sizeof(SharedCounts), '\0'), count_directory_.path()),
+      counts_(::open(count_file_.path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)) {
+  if (!counts_.open()) fail_call(count_file_.path().c_str());
+}
 
 SharedCounts Stage::counts() const {
+  // What an adapter has cut off counts nothing.
   SharedCounts counts;
-  std::ifstream file(count_file_.path(), std::ios::binary);
-  file.read(reinterpret_cast<char*>(&counts), sizeof counts);
-  if (!file) throw EnvironmentError(fmt::format("{}: cannot be read", count_file_.path().string()));
+  if (::pread(counts_.get(), &counts, sizeof counts, 0) < 0) fail_call(count_file_.path().c_str());
   return counts;
 }
 
@@ -97,10 +100,9 @@ void Stage::shorten(const fs::path& name) {
   // If an earlier question has removed it, the look after this one tells.
   if (::stat(name.c_str(), &status) != 0) return;
   const std::array<std::uint64_t, 2> identity = {status.st_dev, status.st_ino};
-  std::fstream file(count_file_.path(), std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(offsetof(SharedCounts, device));
-  file.write(reinterpret_cast<const char*>(identity.data()), sizeof identity).flush();
-  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", count_file_.path().string()));
+  if (::pwrite(counts_.get(), identity.data(), sizeof identity, offsetof(SharedCounts, device)) != sizeof identity) {
+    fail_call(count_file_.path().c_str());
+  }
 }
 
 Step Stage::ask_by_url(InputMode mode, Question question, std::span<const std::byte> content, const Adapter& adapter,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runner/adapter.h"
+#include "runner/descriptor.h"
 #include "runner/http_server.h"
 #include "runner/input_mode.h"
 #include "runner/manifest.h"
@@ -66,10 +67,11 @@ class Stage {
                   Limits limits);
 
   const InputModeOptions& options_;
-  // One for all questions, so that a process that sees its mount can serve them.
-  ScratchDirectory read_only_directory_{ScratchDirectory::Place::kCaseRoot};
+  // One for all questions, so that a process that sees its mount can serve them. Adapters may not write to it.
+  ScratchDirectory read_only_directory_;
   ScratchDirectory count_directory_{ScratchDirectory::Place::kCaseRoot};  // adapters write to the file in it
   ScratchFile count_file_;
+  Descriptor counts_;  // of the file, whatever an adapter puts in its place
   // Made by the first question that needs each.
   std::optional<Preload> short_reads_;
   std::optional<HttpServer> http_server_;

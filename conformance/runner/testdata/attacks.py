@@ -127,6 +127,52 @@ def send_datagram() -> None:
     socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", port))
 
 
+def connect_otherwise() -> None:
+    """Tries what Landlock does not bound: another protocol, a connection that begins with data, a server."""
+    place = ("127.0.0.1", int(os.environ["TZMARK_ATTACK_PORT"]))
+    refused = 0
+    for attempt in (
+        lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).connect(place),
+        lambda: socket.socket().sendto(b"x", 0x20000000, place),
+        lambda: socket.socket().sendmsg([b"x"], [], 0x20000000, place),
+        lambda: socket.socket().listen(),
+    ):
+        with contextlib.suppress(PermissionError):
+            attempt()
+            continue
+        refused += 1
+    raise PermissionError(f"{refused} were refused")
+
+
+def send_to_service() -> None:
+    """Sends a datagram to a socket that has a name, from a pair."""
+    one, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.sendto(b"x", os.environ["TZMARK_ATTACK_TARGET"])
+
+
+def limit_keeper() -> None:
+    """Lowers limits of its parent, and of what started that, so that the kernel ends it."""
+    keeper = os.getppid()
+    suite = int(Path(f"/proc/{keeper}/stat").read_text().rpartition(")")[2].split()[1])
+    with contextlib.suppress(PermissionError):
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, (0, 0))
+    resource.prlimit(suite, resource.RLIMIT_CPU, (0, 0))
+
+
+def replace_count() -> None:
+    """Puts something else in the place of the file in which short reads are counted."""
+    count = Path(os.environ["TZMARK_SHORT_READS_COUNT"])
+    how = os.environ["TZMARK_ATTACK_HOW"]
+    if how == "truncate":
+        os.truncate(count, 0)
+        return
+    count.unlink()
+    if how == "link":
+        count.symlink_to(os.environ["TZMARK_ATTACK_TARGET"])
+    elif how == "fifo":
+        os.mkfifo(count)
+
+
 def print_escapes() -> None:
     """Prints what renames, clears and recolours a terminal, with controls of one byte and of UTF-8, and fails."""
     escapes = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b31m\x08\r"
@@ -156,6 +202,13 @@ def make_segment() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.shmget(0, 4096, 0o1600) < 0:
         raise OSError(ctypes.get_errno(), "shmget")
+
+
+def remove_segment() -> None:
+    """Removes a segment of another program."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.shmctl(int(os.environ["TZMARK_ATTACK_SEGMENT"]), 0, None) < 0:
+        raise OSError(ctypes.get_errno(), "shmctl")
 
 
 def use_ring() -> None:
@@ -208,7 +261,12 @@ ATTACKS: dict[str, Callable[[], None]] = {
     "start-threads": start_threads,
     "kill-keeper": kill_keeper,
     "connect": connect,
+    "connect-otherwise": connect_otherwise,
     "send-datagram": send_datagram,
+    "send-to-service": send_to_service,
+    "limit-keeper": limit_keeper,
+    "replace-count": replace_count,
+    "remove-segment": remove_segment,
     "print-escapes": print_escapes,
     "write-elsewhere": write_elsewhere,
     "write-next-to-temporary": write_next_to_temporary,
