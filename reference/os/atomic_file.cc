@@ -34,12 +34,20 @@ struct Replaced {
   struct stat target;
 };
 
-// Returns nothing if there is none. If the lookup fails, creating the file fails with a better error.
+// Returns nothing if there is none, or if its name cannot be looked up: creating the file fails with a better error
+// then. Throws if a device fails, as the new file might be open to more users than the old one.
 std::optional<Replaced> find_existing(const Directory& directory, const std::string& name) {
+  const auto finds = [&](struct stat& status, int flags) {
+    if (::fstatat(directory.get(), name.c_str(), &status, flags) == 0) return true;
+    if (const ErrorCode code = code_of_failed_lookup(); code == ErrorCode::kReadFailed) {
+      throw_errno(code, fmt::format("{}: cannot read its status", directory.path(name)));
+    }
+    return false;
+  };
   struct stat status {};
-  if (::fstatat(directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+  if (!finds(status, AT_SYMLINK_NOFOLLOW)) return std::nullopt;
   Replaced replaced{status.st_uid, S_ISLNK(status.st_mode), status};
-  if (replaced.is_link && ::fstatat(directory.get(), name.c_str(), &replaced.target, 0) != 0) return std::nullopt;
+  if (replaced.is_link && !finds(replaced.target, 0)) return std::nullopt;
   return replaced;
 }
 

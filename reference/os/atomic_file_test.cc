@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "testing/caught.h"
+#include "testing/faults/system_calls.h"
 #include "testing/faults/system_faults.h"
 #include "testing/files/path_test.h"
 #include "tzmark/error.h"
@@ -224,6 +225,33 @@ TEST_F(AtomicFileTest, KeepsTheModeOfWhatItReplaces) {
     output.commit();
     EXPECT_EQ(mode_of(name_), mode);
   }
+}
+
+// A look at the old file that fails must not give the new one to more users.
+TEST_F(AtomicFileTest, IsOpenToNoMoreUsersWhateverLookFails) {
+  test::write_whole(name_, earlier_);
+  ASSERT_EQ(::chmod(name_.c_str(), 0600), 0);
+  int failed = 0;
+  for (const int error_number : {EIO, ESTALE, ENOMEM}) {
+    bool is_met = true;
+    for (int failing = 0; is_met; ++failing) {
+      int seen = 0;
+      is_met = false;
+      const test::SystemCalls calls([&](const test::Call& call) -> test::Reply {
+        if (call.kind != test::Call::Kind::kLook || seen++ != failing) return true;
+        is_met = true;
+        return test::Reply::failure(error_number);
+      });
+      try {
+        AtomicFile output(name_);
+        write_and_commit(output);
+      } catch (const Error&) {
+        ++failed;
+      }
+      EXPECT_EQ(mode_of(name_) & 0077U, 0U) << error_number << " of look " << failing;
+    }
+  }
+  EXPECT_GT(failed, 0);
 }
 
 TEST_F(AtomicFileTest, OwnersThatCannotBeKeptAreNoFailure) {

@@ -86,9 +86,24 @@ bool set_access(int fd, const std::vector<std::byte>& acl, mode_t mode, mode_t m
 
 }  // namespace
 
+ErrorCode code_of_failed_lookup() {
+  switch (errno) {
+    case EIO:
+    case ESTALE:
+    case ETIMEDOUT:
+    case EREMOTEIO:
+    case ENOMEM:
+    case ENFILE:
+    case EMFILE:
+      return ErrorCode::kReadFailed;
+    default:
+      return ErrorCode::kOpenFailed;
+  }
+}
+
 struct stat status_of(int fd) {
   struct stat status {};
-  if (::fstat(fd, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");
+  if (::fstat(fd, &status) != 0) throw_errno(code_of_failed_lookup(), "fstat");
   return status;
 }
 

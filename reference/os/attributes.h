@@ -9,7 +9,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "tzmark/error.h"
+
 namespace tzmark {
+
+// Returns the code of a lookup that failed, from errno. What a device or a server that fails, or a lack of memory or of
+// descriptors, prevents tells nothing about the entry, and is TZE-ENV-002 as a failed read.
+ErrorCode code_of_failed_lookup();
 
 // Returns what fstat reports.
 struct stat status_of(int fd);

@@ -31,8 +31,8 @@ Descriptor open_directory_at(int directory, const std::string& name, int flags =
   return opened;
 }
 
-Descriptor require_open(Descriptor directory, const std::string& path) {
-  if (directory.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot open the directory", path));
+Descriptor require_open(Descriptor directory, const std::string& path, ErrorCode code = ErrorCode::kOpenFailed) {
+  if (directory.get() < 0) throw_errno(code, fmt::format("{}: cannot open the directory", path));
   return directory;
 }
 
@@ -96,7 +96,7 @@ EntryKind Directory::kind(const std::string& entry) const {
   struct stat status {};
   if (::fstatat(get(), entry.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return kind_of(status.st_mode);
   if (is_missing(errno)) return EntryKind::kNone;
-  throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot read its status", path(entry)));
+  throw_errno(code_of_failed_lookup(), fmt::format("{}: cannot read its status", path(entry)));
 }
 
 bool Directory::is_name_of(const std::string& entry, int fd) const {
@@ -106,7 +106,7 @@ bool Directory::is_name_of(const std::string& entry, int fd) const {
     return own.st_dev == named.st_dev && own.st_ino == named.st_ino;
   }
   if (is_missing(errno)) return false;
-  throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot read its status", path(entry)));
+  throw_errno(code_of_failed_lookup(), fmt::format("{}: cannot read its status", path(entry)));
 }
 
 Descriptor Directory::open_file(const std::string& entry, int flags, Links links) const {
@@ -156,7 +156,7 @@ bool Directory::can_give_name(int fd, const std::string& entry) const {
 
 Descriptor Directory::open_regular(const std::string& entry) const {
   Descriptor file = open_file(entry, O_RDONLY);
-  if (file.get() < 0) throw_errno(ErrorCode::kOpenFailed, fmt::format("{}: cannot open", path(entry)));
+  if (file.get() < 0) throw_errno(code_of_failed_lookup(), fmt::format("{}: cannot open", path(entry)));
   if (!S_ISREG(status_of(file.get()).st_mode)) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("{}: not a regular file", path(entry)));
   }
@@ -186,7 +186,8 @@ bool Directory::make_directory(const std::string& entry, mode_t mode) const {
 }
 
 Directory Directory::open_directory(const std::string& entry) const {
-  return {path(entry), require_open(open_directory_at(get(), entry, O_NOFOLLOW), path(entry))};
+  Descriptor opened = open_directory_at(get(), entry, O_NOFOLLOW);
+  return {path(entry), require_open(std::move(opened), path(entry), code_of_failed_lookup())};
 }
 
 // Returns nothing if another kind of entry has taken its name, or if this user may not open it for locking.
