@@ -157,7 +157,8 @@ bool Directory::can_give_name(int fd, const std::string& entry) const {
 Descriptor Directory::open_regular(const std::string& entry) const {
   Descriptor file = open_file(entry, O_RDONLY);
   if (file.get() < 0) throw_errno(code_of_failed_lookup(), fmt::format("{}: cannot open", path(entry)));
-  if (!S_ISREG(status_of(file.get()).st_mode)) {
+  const struct stat status = with_context(path(entry), [&] { return status_of(file.get()); });
+  if (!S_ISREG(status.st_mode)) {
     throw Error(ErrorCode::kOpenFailed, fmt::format("{}: not a regular file", path(entry)));
   }
   return file;

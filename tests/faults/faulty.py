@@ -35,6 +35,7 @@ TOLD = re.compile(
     r"^tzmark: .*(warning|note): |^no checkpoint found|^resumed |^passed over "
     r"|^cannot find out whether another process |: unreadable, so it may count as newer "
     r"|: it may not be the newest checkpoint, |^\S+/latest: |: not cleaned up: |^run: cannot open the directory: "
+    r"|: its owner alone can read it: "
 )
 # Longer than any command here takes on a busy machine.
 PATIENCE_S = float(os.environ.get("TZMARK_PATIENCE_S", "60"))
