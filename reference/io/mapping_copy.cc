@@ -15,7 +15,7 @@ namespace {
 struct GuardedCopy {
   const std::byte* mapped;
   std::size_t bytes;
-  std::size_t fault = 0;
+  volatile std::size_t fault = 0;  // changes between sigsetjmp and siglongjmp
   sigjmp_buf back{};
 };
 

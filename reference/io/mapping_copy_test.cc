@@ -89,16 +89,17 @@ TEST_F(MappingCopyTest, OtherFaultsEndTheProcess) {
 
 // Another thread truncates the file and fills it again, so that pages go between the looks at them and the copies.
 TEST_F(MappingCopyTest, AFileThatShrinksIsAnErrorOfThePath) {
-  std::atomic<bool> is_over = false;
-  std::jthread changer([&] {
-    while (!is_over) {
-      if (::ftruncate(fd_, static_cast<off_t>(page())) != 0) return;
-      if (::pwrite(fd_, content_.data(), content_.size(), 0) < 0) return;
+  std::atomic<bool> is_changed = true;
+  const std::jthread changer([&](const std::stop_token& stop) {
+    while (is_changed && !stop.stop_requested()) {
+      is_changed =
+          ::ftruncate(fd_, static_cast<off_t>(page())) == 0 && ::pwrite(fd_, content_.data(), content_.size(), 0) >= 0;
     }
   });
   const auto file = open_file(name_, OpenMode::kRead, "mmap");
   int right = 0, errors = 0;
   for (int i = 0; i < 20'000 || right == 0 || errors == 0; ++i) {
+    ASSERT_TRUE(is_changed) << "the other thread failed to change the file";
     Bytes back(content_.size());
     const test::Caught result = caught([&] { file->read_at(0, std::span(back)); });
     if (!result.code) {
@@ -113,7 +114,6 @@ TEST_F(MappingCopyTest, AFileThatShrinksIsAnErrorOfThePath) {
     ASSERT_TRUE(result.code == ErrorCode::kFileChanged || result.code == ErrorCode::kReadFailed) << result;
     ASSERT_TRUE(result.offset.has_value()) << result;
   }
-  is_over = true;
 }
 
 }  // namespace
