@@ -107,7 +107,8 @@ ssize_t AlignedFile::move_uninterrupted(Transfer::Kind kind, const AlignedStep& 
   do {
     moved = move(kind, opened().descriptor_of(step.route), memory, step.bytes, step.offset);
   } while (moved == -EINTR || moved == -EAGAIN);
-  return moved;
+  if (kind == Transfer::Kind::kWrite || moved <= 0) return moved;
+  return static_cast<ssize_t>(bytes_still_there(opened().buffered.get(), step.offset, static_cast<std::size_t>(moved)));
 }
 
 std::size_t AlignedFile::read_some(std::uint64_t offset, MutableBuffer out) {

@@ -47,7 +47,7 @@ class BufferedFile final : public File {
       moved = std::fread(out.data, 1, out.size, stream_);
     } while (moved == 0 && std::ferror(stream_) != 0 && is_transient(errno));
     if (moved == 0 && std::ferror(stream_) != 0) fail(ErrorCode::kReadFailed, "fread", offset);
-    return moved;
+    return bytes_still_there(::fileno(stream_), offset, moved);
   }
 
   std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {
@@ -82,7 +82,7 @@ class BufferedFile final : public File {
     const ssize_t moved = uninterrupted(
         EAGAIN, [&] { return ::pread(::fileno(stream_), out.data, out.size, static_cast<off_t>(offset)); });
     if (moved < 0) throw_errno(ErrorCode::kReadFailed, "pread", offset);
-    return static_cast<std::size_t>(moved);
+    return bytes_still_there(::fileno(stream_), offset, static_cast<std::size_t>(moved));
   }
 
   void flush() {

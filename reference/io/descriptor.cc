@@ -107,6 +107,18 @@ bool is_same_file(int fd, int other_fd) {
   return ::fstat(fd, &a) == 0 && ::fstat(other_fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+std::size_t bytes_still_there(int fd, std::uint64_t offset, std::size_t bytes) {
+  struct statx status {};
+  // What this machine knows will do, and on a network file system takes no request. A sandbox may refuse statx.
+  std::uint64_t end = 0;
+  if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE, &status) == 0) {
+    end = S_ISREG(status.stx_mode) ? status.stx_size : UINT64_MAX;
+  } else {
+    end = descriptor_size(fd);
+  }
+  return end <= offset ? 0 : static_cast<std::size_t>(std::min<std::uint64_t>(bytes, end - offset));
+}
+
 FileVersion file_version(int descriptor) {
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) throw_errno(ErrorCode::kOpenFailed, "fstat");

@@ -97,7 +97,7 @@ class GpuDirectFile final : public SizedFile {
     });
     const std::size_t moved = moved_or_throw(result, Transfer::Kind::kRead, out.size, offset);
     gpudirect_moved().read_bytes += moved;
-    return moved;
+    return bytes_still_there(opened().buffered.get(), offset, moved);
   }
 
   std::size_t write_device(std::uint64_t offset, ConstBuffer in) {
@@ -134,7 +134,7 @@ class GpuDirectFile final : public SizedFile {
     const ssize_t moved = uninterrupted(
         EAGAIN, [&] { return ::pread(opened().buffered.get(), out.data, out.size, static_cast<off_t>(offset)); });
     if (moved < 0) throw move_error(io_path(), Transfer::Kind::kRead, errno, offset);
-    return static_cast<std::size_t>(moved);
+    return bytes_still_there(opened().buffered.get(), offset, static_cast<std::size_t>(moved));
   }
 
   std::size_t write_host(std::uint64_t offset, ConstBuffer in) {

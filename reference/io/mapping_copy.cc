@@ -32,21 +32,43 @@ constexpr int kSavesMask = 1;
 constexpr int kSavesMask = 0;
 #endif
 
-void leave_guarded_copy(int number, siginfo_t* information, void*) {
+// An access that failed. Zero and below are signals of a process, and the other one tells of bad memory that nothing
+// has touched yet; neither comes again when the handler returns.
+bool is_fault(const siginfo_t& information) { return information.si_code > 0 && information.si_code != BUS_MCEERR_AO; }
+
+// Returns the first byte of the copy that a fault is at. Bad memory is a page, which may begin before the copy.
+std::optional<std::size_t> fault_in(const GuardedCopy& copy, const siginfo_t& information) {
+  const std::uintptr_t faulty_bytes =
+      information.si_code == BUS_MCEERR_AR ? std::uintptr_t{1} << information.si_addr_lsb : 1;
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(information.si_addr) / faulty_bytes * faulty_bytes;
+  const auto copy_begin = reinterpret_cast<std::uintptr_t>(copy.mapped);
+  if (begin >= copy_begin + copy.bytes || begin + faulty_bytes <= copy_begin) return std::nullopt;
+  return begin < copy_begin ? 0 : begin - copy_begin;
+}
+
+// Does what the process would have done without this handler, which stays.
+void hand_on(int number, siginfo_t* information, void* context) {
+  if ((action_before.sa_flags & SA_SIGINFO) != 0) return action_before.sa_sigaction(number, information, context);
+  if (action_before.sa_handler == SIG_IGN && !is_fault(*information)) return;
+  if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN) {
+    return action_before.sa_handler(number);
+  }
+  // Ends the process: the fault comes again when this returns.
+  struct sigaction end {};
+  end.sa_handler = SIG_DFL;
+  ::sigaction(number, &end, nullptr);
+  if (!is_fault(*information)) ::raise(number);
+}
+
+void leave_guarded_copy(int number, siginfo_t* information, void* context) {
   GuardedCopy* const copy = guarded_copy.load(std::memory_order_relaxed);
-  // Zero and below: sent by a process, with no address.
-  const bool is_fault = information->si_code > 0;
-  if (is_fault && copy != nullptr) {
-    const auto distance =
-        reinterpret_cast<std::uintptr_t>(information->si_addr) - reinterpret_cast<std::uintptr_t>(copy->mapped);
-    if (distance < copy->bytes) {
-      copy->fault = distance;
+  if (copy != nullptr && is_fault(*information)) {
+    if (const auto fault = fault_in(*copy, *information)) {
+      copy->fault = *fault;
       siglongjmp(copy->back, 1);
     }
   }
-  // Any other fault comes again when this returns, and is handled as it would be without this handler.
-  ::sigaction(number, &action_before, nullptr);
-  if (!is_fault) ::raise(number);
+  hand_on(number, information, context);
 }
 
 std::optional<std::size_t> copy_guarded(void* to, const void* from, std::size_t bytes, const std::byte* mapped) {

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <thread>
 
 #include "testing/caught.h"
@@ -25,15 +26,14 @@ constexpr std::size_t kPages = 8;
 std::size_t page() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
 // A file of some pages in a mapping that can be read and written.
-class MappingCopyTest : public ::testing::Test {
+class BusErrorsTest : public ::testing::Test {
  protected:
-  MappingCopyTest() {
-    catch_bus_errors();
+  BusErrorsTest() {
     test::write_whole(name_, content_);
     fd_ = ::open(name_.c_str(), O_RDWR | O_CLOEXEC);
     mapped_ = static_cast<std::byte*>(::mmap(nullptr, content_.size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0));
   }
-  ~MappingCopyTest() override {
+  ~BusErrorsTest() override {
     ::munmap(mapped_, content_.size());
     ::close(fd_);
   }
@@ -43,6 +43,11 @@ class MappingCopyTest : public ::testing::Test {
   const Bytes content_ = random_bytes(kPages * page(), 1);
   int fd_ = -1;
   std::byte* mapped_ = nullptr;
+};
+
+class MappingCopyTest : public BusErrorsTest {
+ protected:
+  MappingCopyTest() { catch_bus_errors(); }
 };
 
 TEST_F(MappingCopyTest, CopiesBothWays) {
@@ -85,6 +90,33 @@ TEST_F(MappingCopyTest, OtherFaultsEndTheProcess) {
   ASSERT_EQ(::truncate(name_.c_str(), 0), 0);
   EXPECT_DEATH({ *const_cast<volatile std::byte*>(mapped_) = std::byte{1}; }, "");
   EXPECT_DEATH({ ::raise(SIGBUS); }, "");
+}
+
+std::atomic<int> others = 0;
+
+// What others do with the signal goes on as before, each time, and copies stay guarded.
+TEST_F(BusErrorsTest, OfOthersGoToTheirHandlers) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ASSERT_EQ(::truncate(name_.c_str(), 0), 0);
+  const auto signals_with = [&](const struct sigaction& before) {
+    ::sigaction(SIGBUS, &before, nullptr);
+    catch_bus_errors();
+    std::byte back{};
+    for (int i = 0; i < 3; ++i) {
+      ::raise(SIGBUS);
+      if (!copy_from_mapping(&back, mapped_, 1)) std::_Exit(100);
+    }
+    std::_Exit(others);
+  };
+  struct sigaction before {};
+  before.sa_handler = [](int) { others += 1; };
+  EXPECT_EXIT(signals_with(before), ::testing::ExitedWithCode(3), "");
+  before.sa_flags = SA_SIGINFO;
+  before.sa_sigaction = [](int, siginfo_t* information, void*) { others += information->si_code == SI_TKILL ? 2 : 0; };
+  EXPECT_EXIT(signals_with(before), ::testing::ExitedWithCode(6), "");
+  before.sa_flags = 0;
+  before.sa_handler = SIG_IGN;
+  EXPECT_EXIT(signals_with(before), ::testing::ExitedWithCode(0), "");
 }
 
 // Another thread truncates the file and fills it again, so that pages go between the looks at them and the copies.

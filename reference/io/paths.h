@@ -87,6 +87,9 @@ Descriptor open_descriptor(const std::string& file_name, OpenMode mode);
 // which must lead to the same file. On failure, returns an empty descriptor and leaves errno set.
 Descriptor open_again(int fd, const std::string& file_name, int flags);
 bool is_same_file(int fd, int other_fd);
+// Returns how many bytes of a range still lie in the file. Call it after a read: while another process truncates the
+// file, a kernel may zero the rest of its last page under the copy, but it reports the new size before.
+std::size_t bytes_still_there(int fd, std::uint64_t offset, std::size_t bytes);
 std::uint64_t descriptor_size(int fd);
 void sync_descriptor(int fd);
 // Returns false and leaves errno set instead.

@@ -38,7 +38,7 @@ class PwriteFile : public File {
     const ssize_t moved =
         uninterrupted(EAGAIN, [&] { return read_once(descriptor_.get(), out, static_cast<off_t>(offset)); });
     if (moved < 0) throw_errno(ErrorCode::kReadFailed, "pread", offset);
-    return static_cast<std::size_t>(moved);
+    return bytes_still_there(descriptor_.get(), offset, static_cast<std::size_t>(moved));
   }
 
   std::size_t write_some(std::uint64_t offset, ConstBuffer in) override {

@@ -204,10 +204,13 @@ bool UringQueue::advance(unsigned number, int result) {
   if (result < 0 || (result == 0 && transfer.kind == Transfer::Kind::kWrite)) {
     throw move_error(file_.io_path(), transfer.kind, result == 0 ? EIO : -result, transfer.offset + slot.done);
   }
-  const auto moved = static_cast<std::size_t>(result);
+  const bool reads = transfer.kind == Transfer::Kind::kRead;
+  const auto moved =
+      reads ? bytes_still_there(file_.opened().buffered.get(), slot.step.offset, static_cast<std::size_t>(result))
+            : static_cast<std::size_t>(result);
   const std::size_t useful = slot.step.useful_of(moved);
   std::byte* const rest = transfer.memory.data + slot.done;
-  if (transfer.kind == Transfer::Kind::kWrite) {
+  if (!reads) {
     file_.grow_to(slot.step.offset + moved);
   } else if (useful == 0 && (moved == 0 || file_.ends_before(slot.step))) {
     throw early_end(transfer.memory.size - slot.done, transfer.offset + slot.done);

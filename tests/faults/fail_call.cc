@@ -4,7 +4,8 @@
 // TZMARK_FAULT_AT=N         Its call N fails, counted from 1 over all threads.
 // TZMARK_FAULT_WITH=WORD    The number of the error; "short": the call moves a part, but for one of a single byte.
 // TZMARK_FAULT_AND_AFTER=1  Every later call of that name fails too.
-// TZMARK_FAULT_SHORTEN=FILE In place of a failure, this file is truncated to a third when the call has been made.
+// TZMARK_FAULT_SHORTEN=FILE In place of a failure, this file is truncated to a third when the call has been made, and
+//                           what was read of the rest is zeros, as when a kernel truncates it under the copy.
 // TZMARK_FAULT_MET=FILE     Is created when the fault is met.
 // TZMARK_FAULT_COUNTS=FILE  At exit, a line "NAME COUNT" for each function.
 //
@@ -123,11 +124,19 @@ int fault_of(const char* name, const void* caller) {
   return plan().with;
 }
 
-// Truncates the file that is read, as another process would between two calls.
-void shorten() {
-  if (plan().shorten == nullptr) return;
+// Truncates the file that is read, as another process would meanwhile, and returns its size.
+off_t shorten() {
   struct stat status {};
   if (::stat(plan().shorten, &status) != 0 || ::truncate(plan().shorten, status.st_size / 3) != 0) ::abort();
+  return status.st_size / 3;
+}
+
+// Truncates the file that has been read into memory from the offset on. A kernel sets the new size, and then zeroes the
+// rest of a page, which may be copied at the time.
+void shorten_under_read(void* memory, ssize_t bytes, off_t offset) {
+  const off_t end = shorten();
+  const off_t kept = std::clamp<off_t>(end - offset, 0, std::max<ssize_t>(bytes, 0));
+  if (bytes > kept) std::memset(static_cast<char*>(memory) + kept, 0, static_cast<std::size_t>(bytes - kept));
 }
 
 bool fails(const char* name, const void* caller) {
@@ -145,6 +154,45 @@ bool moving_fails(const char* name, const void* caller, int fd, std::size_t& byt
   if (fault <= 0) return false;
   errno = fault;
   return true;
+}
+
+// A read at an offset, by a function of the number of bytes.
+template <typename Read>
+ssize_t read_with_fault(const char* name, const void* caller, void* memory, std::size_t bytes, off_t offset,
+                        Read&& read) {
+  const int fault = fault_of(name, caller);
+  if (fault > 0) {
+    errno = fault;
+    return -1;
+  }
+  const bool shortens = fault == kShort && plan().shorten != nullptr;
+  const ssize_t moved = read(fault == kShort && !shortens && bytes > 1 ? bytes / 2 : bytes);
+  if (shortens) shorten_under_read(memory, moved, offset);
+  return moved;
+}
+
+// A read of a ring, found by what its completion tells.
+struct RingRead {
+  std::uint64_t memory = 0, offset = 0;
+};
+
+RingRead& ring_read(const io_uring* ring, std::uint64_t user_data) {
+  static std::array<std::array<RingRead, 256>, 256> reads;
+  const auto fd = static_cast<std::size_t>(ring->ring_fd);
+  if (fd >= reads.size() || user_data >= reads[fd].size()) ::abort();
+  return reads[fd][user_data];
+}
+
+void remember_reads(const io_uring* ring) {
+  for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; ++i) {
+    const io_uring_sqe& entry = ring->sq.sqes[i & ring->sq.ring_mask];
+    ring_read(ring, entry.user_data) = {entry.addr, entry.off};
+  }
+}
+
+void shorten_under_completion(const io_uring* ring, const io_uring_cqe& completion) {
+  const RingRead& read = ring_read(ring, completion.user_data);
+  shorten_under_read(reinterpret_cast<void*>(read.memory), completion.res, static_cast<off_t>(read.offset));
 }
 
 template <typename Function>
@@ -193,6 +241,14 @@ std::size_t failed_stream(std::FILE* stream) {
     return ORIGINAL(function) arguments;                  \
   }
 
+// Those of them that submit.
+#define TZMARK_FAIL_SUBMISSION(function, parameters, arguments) \
+  int function parameters {                                     \
+    remember_reads(ring);                                       \
+    if (fails(#function, CALLER)) return -errno;                \
+    return ORIGINAL(function) arguments;                        \
+  }
+
 extern "C" {
 
 int open(const char* name, int flags, ...) {
@@ -228,16 +284,16 @@ ssize_t read(int fd, void* bytes, size_t length) {
 }
 
 ssize_t pread(int fd, void* bytes, size_t length, off_t offset) {
-  if (moving_fails(__func__, CALLER, fd, length)) return -1;
-  return ORIGINAL(pread)(fd, bytes, length, offset);
+  return read_with_fault(__func__, CALLER, bytes, length, offset,
+                         [&](std::size_t part) { return ORIGINAL(pread)(fd, bytes, part, offset); });
 }
 
 ssize_t preadv2(int fd, const iovec* parts, int part_count, off_t offset, int flags) {
-  std::size_t bytes = parts[0].iov_len;
-  if (moving_fails(__func__, CALLER, fd, bytes)) return -1;
-  if (bytes == parts[0].iov_len) return ORIGINAL(preadv2)(fd, parts, part_count, offset, flags);
-  const iovec part{parts[0].iov_base, bytes};
-  return ORIGINAL(preadv2)(fd, &part, 1, offset, flags);
+  if (part_count != 1) ::abort();
+  return read_with_fault(__func__, CALLER, parts->iov_base, parts->iov_len, offset, [&](std::size_t bytes) {
+    const iovec part{parts->iov_base, bytes};
+    return ORIGINAL(preadv2)(fd, &part, 1, offset, flags);
+  });
 }
 
 ssize_t write(int fd, const void* bytes, size_t length) {
@@ -259,8 +315,11 @@ ssize_t pwritev2(int fd, const iovec* parts, int part_count, off_t offset, int f
 }
 
 size_t fread(void* memory, size_t size, size_t count, FILE* stream) {
-  if (moving_fails(__func__, CALLER, ::fileno(stream), count)) return failed_stream(stream);
-  return ORIGINAL(fread)(memory, size, count, stream);
+  if (size != 1) ::abort();
+  const ssize_t moved = read_with_fault(__func__, CALLER, memory, count, ::ftello(stream), [&](std::size_t bytes) {
+    return static_cast<ssize_t>(ORIGINAL(fread)(memory, 1, bytes, stream));
+  });
+  return moved < 0 ? failed_stream(stream) : static_cast<std::size_t>(moved);
 }
 
 size_t fwrite(const void* memory, size_t size, size_t count, FILE* stream) {
@@ -278,7 +337,7 @@ int madvise(void* memory, size_t bytes, int advice) noexcept {
     return -1;
   }
   const int result = ORIGINAL(madvise)(memory, bytes, advice);
-  if (fault == kShort) shorten();
+  if (fault == kShort && plan().shorten != nullptr) shorten();
   return result;
 }
 
@@ -291,7 +350,11 @@ unsigned io_uring_peek_batch_cqe(io_uring* ring, io_uring_cqe** completions, uns
   const unsigned found = ORIGINAL(io_uring_peek_batch_cqe)(ring, completions, count);
   for (unsigned i = 0; i < found; ++i) {
     const int fault = fault_of("completion", CALLER);
-    if (fault == kShort && completions[i]->res > 1) completions[i]->res /= 2;
+    if (fault == kShort && plan().shorten != nullptr) {
+      shorten_under_completion(ring, *completions[i]);
+    } else if (fault == kShort && completions[i]->res > 1) {
+      completions[i]->res /= 2;
+    }
     if (fault > 0) completions[i]->res = -fault;
   }
   return found;
@@ -344,8 +407,8 @@ TZMARK_FAIL(DIR*, fdopendir, nullptr, (int fd), (fd))
 TZMARK_FAIL(dirent*, readdir, nullptr, (DIR* directory), (directory))
 TZMARK_FAIL_RING(io_uring_queue_init_params, (unsigned entries, io_uring* ring, io_uring_params* parameters),
                  (entries, ring, parameters))
-TZMARK_FAIL_RING(io_uring_submit, (io_uring* ring), (ring))
-TZMARK_FAIL_RING(io_uring_submit_and_wait, (io_uring* ring, unsigned count), (ring, count))
+TZMARK_FAIL_SUBMISSION(io_uring_submit, (io_uring* ring), (ring))
+TZMARK_FAIL_SUBMISSION(io_uring_submit_and_wait, (io_uring* ring, unsigned count), (ring, count))
 TZMARK_FAIL_RING(io_uring_get_events, (io_uring* ring), (ring))
 TZMARK_FAIL_RING(io_uring_register_buffers, (io_uring* ring, const iovec* parts, unsigned count), (ring, parts, count))
 TZMARK_FAIL_RING(io_uring_register_files, (io_uring* ring, const int* files, unsigned count), (ring, files, count))

@@ -2,8 +2,9 @@
 """Truncates, grows, replaces or unlinks a file while a command reads it, on each I/O path.
 
 The command prints the right result, or one clear error: no signal, no hang, and no hash that does not match, since that
-would blame a file that was whole. The truncation comes at random moments and, on the path that maps the file, also
-right after a look at its pages, where a program without a handler dies of SIGBUS.
+would blame a file that was whole. The truncation comes at random moments, and also in the worst one of each path: under
+the copy of a read, when a kernel has set the new size and zeroes the rest of the last page, and, on the path that maps
+the file, right after a look at its pages, where a program without a handler dies of SIGBUS.
 
 --moments N: random moments of a truncation per path (default 12; complete: 200).
 """
@@ -25,6 +26,8 @@ import faulty
 from faulty import ENVIRONMENT, FILE_FAILS, FINE, Ended, Wrong
 
 DATA_BYTES = 6 << 20
+# What the paths call to read; a path calls some of them.
+READS = ("pread", "preadv2", "fread", "completion", "madvise")
 
 
 def truncate(file: Path, random_part: float) -> None:
@@ -145,29 +148,30 @@ class Truncated:
             self.run_on(command, io, "expected")
             self.elapsed_s[io, command] = time.monotonic() - begin
 
-    def between_look_and_copy(self, calls_max: int) -> None:
-        """Truncates the file after each look of the path that maps it at its pages."""
-        for at in range(1, calls_max + 1):
-            place = f"look-{at}"
-            met = self.scratch / f"met-{at}"
-            ended = self.run_on(
-                "verify",
-                "mmap",
-                place,
-                LD_PRELOAD=str(self.library),
-                TZMARK_FAULT_CALL="madvise",
-                TZMARK_FAULT_AT=str(at),
-                TZMARK_FAULT_WITH="short",
-                TZMARK_FAULT_SHORTEN="model.tensors",
-                TZMARK_FAULT_MET=str(met),
-            )
-            faulty.shutil.rmtree(self.scratch / place)
-            if not met.exists():
-                break
-            self.note("mmap", "truncated before a copy", ended, "verify")
-        counts = self.counts.get(("mmap", "truncated before a copy"), Counter())
-        if counts["one error"] == 0 and not self.wrong:
-            self.wrong.append("mmap: no truncation before a copy was met")
+    def under_each_read(self, io: str, calls_max: int) -> None:
+        """Truncates the file under each of the first reads of a path."""
+        counts = self.counts.setdefault((io, "truncated under a read"), Counter())
+        for call in READS:
+            for at in range(1, calls_max + 1):
+                place = f"under-{io}-{call}-{at}"
+                met = self.scratch / f"met-{io}-{call}-{at}"
+                ended = self.run_on(
+                    "verify",
+                    io,
+                    place,
+                    LD_PRELOAD=str(self.library),
+                    TZMARK_FAULT_CALL=call,
+                    TZMARK_FAULT_AT=str(at),
+                    TZMARK_FAULT_WITH="short",
+                    TZMARK_FAULT_SHORTEN="model.tensors",
+                    TZMARK_FAULT_MET=str(met),
+                )
+                faulty.shutil.rmtree(self.scratch / place)
+                if not met.exists():
+                    break
+                self.note(io, "truncated under a read", ended, "verify")
+        if counts["one error"] == 0:
+            self.wrong.append(f"{io}: no truncation under a read led to an error")
 
 
 def main() -> int:
@@ -200,8 +204,8 @@ def main() -> int:
             list(
                 pool.map(test.at_a_moment, [(n, *task) for n, task in enumerate(tasks)])
             )
-        if "mmap" in paths:
-            test.between_look_and_copy(200 if options.full else 30)
+        for io in paths:
+            test.under_each_read(io, 200 if options.full else 12)
     total = sum(test.counts.values(), Counter())
     for (io, change), counts in test.counts.items():
         print(f"{io:18} {change:24} {dict(counts)}")
