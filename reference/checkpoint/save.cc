@@ -366,14 +366,29 @@ void PendingCheckpoint::commit(std::uint64_t step, std::uint32_t world_size, std
   write_record(*own_, "", kCommitName, serialize_commit(record));
   if (renames()) open_to_others();
   sync(*own_);
-  const bool replaces = renames() && take_name();
-  if (!renames()) keep_name();
-  line.committed(record);
-  if (latest == Latest::kMoves) {
-    move_latest(line);
-    sync(*parent_);
+  bool replaces = false;
+  try {
+    replaces = renames() && take_name();
+    if (!renames()) keep_name();
+    line.committed(record);
+    if (latest == Latest::kMoves) {
+      move_latest(line);
+      sync(*parent_);
+    }
+  } catch (...) {
+    discard_latest();
+    throw;
   }
   if (replaces) remove_replaced();
+}
+
+// For a save that fails when its checkpoint may have its name already: `latest` is no part of it.
+void PendingCheckpoint::discard_latest() {
+  try {
+    own_->remove_file(std::string(kLatestName));
+  } catch (const Error&) {
+    // Readers ignore it.
+  }
 }
 
 // Gives the checkpoint the permissions that any new directory gets here, by umask and ACL.

@@ -90,6 +90,7 @@ class PendingCheckpoint {
   std::optional<bool> try_take_name();
   void keep_name();
   void move_latest(Line& line);
+  void discard_latest();
   bool put_latest(const std::string& named);
 
   const CheckpointOptions& options_;

@@ -14,6 +14,8 @@
 #include <system_error>
 
 #include "bytes/pieces.h"
+#include "io/paths.h"
+#include "os/attributes.h"
 #include "os/temporary_name.h"
 #include "tzmark/error.h"
 
@@ -234,8 +236,11 @@ bool write_insert_journal(const InPlaceFile& locked, File& file, std::uint64_t a
 
 bool has_undo_journal(const std::string& file_name) {
   struct stat status {};
-  // A name that is too long to be looked up belongs to no file.
-  return ::lstat(undo_journal_file_name(file_name).c_str(), &status) == 0;
+  if (::lstat(undo_journal_file_name(file_name).c_str(), &status) == 0) return true;
+  // A file that is half edited must not be read because a device failed. A name that is too long to be looked up
+  // belongs to no file.
+  refuse_failed_lookup("cannot find out whether an in-place edit was interrupted");
+  return false;
 }
 
 void require_no_undo_journal(const std::string& file_name) {

@@ -39,9 +39,7 @@ struct Replaced {
 std::optional<Replaced> find_existing(const Directory& directory, const std::string& name) {
   const auto finds = [&](struct stat& status, int flags) {
     if (::fstatat(directory.get(), name.c_str(), &status, flags) == 0) return true;
-    if (const ErrorCode code = code_of_failed_lookup(); code == ErrorCode::kReadFailed) {
-      throw_errno(code, fmt::format("{}: cannot read its status", directory.path(name)));
-    }
+    refuse_failed_lookup(fmt::format("{}: cannot read its status", directory.path(name)));
     return false;
   };
   struct stat status {};
@@ -69,11 +67,15 @@ bool may_pass_on(const Directory& directory, const Replaced& replaced) {
   return (place.st_uid == 0 || place.st_uid == replaced.owner) && (place.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+// Without an ACL if this user may not open the file.
 Attributes attributes_of(const Directory& directory, const std::string& name, const Replaced& replaced) {
   const Descriptor opened = directory.open_file(name, O_RDONLY, replaced.is_link ? Links::kFollow : Links::kRefuse);
-  struct stat status {};
-  const bool is_same = opened.get() >= 0 && ::fstat(opened.get(), &status) == 0 &&
-                       status.st_dev == replaced.target.st_dev && status.st_ino == replaced.target.st_ino;
+  if (opened.get() < 0) {
+    refuse_failed_lookup(fmt::format("{}: cannot read its access rights", directory.path(name)));
+    return Attributes::without_acl(replaced.target);
+  }
+  const struct stat status = status_of(opened.get());
+  const bool is_same = status.st_dev == replaced.target.st_dev && status.st_ino == replaced.target.st_ino;
   return is_same ? Attributes::of(opened.get()) : Attributes::without_acl(replaced.target);
 }
 

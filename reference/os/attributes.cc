@@ -101,6 +101,10 @@ ErrorCode code_of_failed_lookup() {
   }
 }
 
+void refuse_failed_lookup(const std::string& what) {
+  if (const ErrorCode code = code_of_failed_lookup(); code == ErrorCode::kReadFailed) throw_errno(code, what);
+}
+
 struct stat status_of(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) throw_errno(code_of_failed_lookup(), "fstat");

@@ -122,10 +122,15 @@ namespace {
 
 // Returns where a link leads to, an empty path if the entry is none, and nothing if there is no such entry.
 std::optional<std::filesystem::path> target_of_link(const std::filesystem::path& name, LinksOfOthers of_others) {
+  // A link that is not followed because a device failed would lead to a journal that is not there.
+  const auto missing = [&] {
+    refuse_failed_lookup(fmt::format("{}: cannot look it up", name.string()));
+    return std::nullopt;
+  };
   const Descriptor directory(::open(name.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0) return std::nullopt;
+  if (directory.get() < 0) return missing();
   const Descriptor entry(::openat(directory.get(), name.filename().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-  if (entry.get() < 0) return std::nullopt;
+  if (entry.get() < 0) return missing();
   const struct stat link = status_of(entry.get()), place = status_of(directory.get());
   if (!S_ISLNK(link.st_mode)) return std::filesystem::path();
   constexpr mode_t kOpenToAll = S_ISVTX | S_IWOTH;
@@ -138,7 +143,7 @@ std::optional<std::filesystem::path> target_of_link(const std::filesystem::path&
   }
   std::array<char, PATH_MAX> target{};
   const ssize_t length = ::readlinkat(entry.get(), "", target.data(), target.size());
-  if (length <= 0) return std::nullopt;
+  if (length <= 0) return missing();
   return std::filesystem::path(std::string_view(target.data(), static_cast<std::size_t>(length)));
 }
 

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <liburing.h>
 #include <link.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <sys/auxv.h>
 #include <sys/file.h>
@@ -22,6 +23,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -290,6 +292,8 @@ ssize_t pread(int fd, void* bytes, size_t length, off_t offset) {
 
 ssize_t preadv2(int fd, const iovec* parts, int part_count, off_t offset, int flags) {
   if (part_count != 1) ::abort();
+  // The byte that asks whether the file system takes the flags; nothing looks at it.
+  if (parts->iov_len == 1) return ORIGINAL(preadv2)(fd, parts, part_count, offset, flags);
   return read_with_fault(__func__, CALLER, parts->iov_base, parts->iov_len, offset, [&](std::size_t bytes) {
     const iovec part{parts->iov_base, bytes};
     return ORIGINAL(preadv2)(fd, &part, 1, offset, flags);
@@ -302,6 +306,11 @@ ssize_t write(int fd, const void* bytes, size_t length) {
 }
 
 ssize_t pwrite(int fd, const void* bytes, size_t length, off_t offset) {
+  // What a process asks of the kernel in /proc is no data; without it, the result is the same.
+  struct statfs system {};
+  if (::fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC) {
+    return ORIGINAL(pwrite)(fd, bytes, length, offset);
+  }
   if (moving_fails(__func__, CALLER, fd, length)) return -1;
   return ORIGINAL(pwrite)(fd, bytes, length, offset);
 }
@@ -387,6 +396,14 @@ TZMARK_FAIL(int, ftruncate, -1, (int fd, off_t bytes) noexcept, (fd, bytes))
 TZMARK_FAIL(int, fstat, -1, (int fd, struct stat* status) noexcept, (fd, status))
 TZMARK_FAIL(int, fstatat, -1, (int directory, const char* name, struct stat* status, int flags) noexcept,
             (directory, name, status, flags))
+TZMARK_FAIL(int, lstat, -1, (const char* name, struct stat* status) noexcept, (name, status))
+TZMARK_FAIL(int, statx, -1,
+            (int directory, const char* name, int flags, unsigned mask, struct statx* status) noexcept,
+            (directory, name, flags, mask, status))
+TZMARK_FAIL(int, faccessat, -1, (int directory, const char* name, int mode, int flags) noexcept,
+            (directory, name, mode, flags))
+TZMARK_FAIL(ssize_t, readlinkat, -1, (int directory, const char* name, char* target, size_t bytes) noexcept,
+            (directory, name, target, bytes))
 TZMARK_FAIL(off_t, lseek, -1, (int fd, off_t offset, int whence) noexcept, (fd, offset, whence))
 TZMARK_FAIL(void*, mmap, MAP_FAILED, (void* at, size_t bytes, int protection, int flags, int fd, off_t offset) noexcept,
             (at, bytes, protection, flags, fd, offset))
@@ -402,6 +419,9 @@ TZMARK_FAIL(int, fchmod, -1, (int fd, mode_t mode) noexcept, (fd, mode))
 TZMARK_FAIL(int, fchown, -1, (int fd, uid_t owner, gid_t group) noexcept, (fd, owner, group))
 TZMARK_FAIL(ssize_t, fgetxattr, -1, (int fd, const char* name, void* value, size_t bytes) noexcept,
             (fd, name, value, bytes))
+TZMARK_FAIL(int, fsetxattr, -1, (int fd, const char* name, const void* value, size_t bytes, int flags) noexcept,
+            (fd, name, value, bytes, flags))
+TZMARK_FAIL(int, fremovexattr, -1, (int fd, const char* name) noexcept, (fd, name))
 TZMARK_FAIL(int, flock, -1, (int fd, int operation) noexcept, (fd, operation))
 TZMARK_FAIL(DIR*, fdopendir, nullptr, (int fd), (fd))
 TZMARK_FAIL(dirent*, readdir, nullptr, (DIR* directory), (directory))

@@ -35,7 +35,9 @@ TOLD = re.compile(
     r"^tzmark: .*(warning|note): |^no checkpoint found|^resumed |^passed over "
     r"|^cannot find out whether another process |: unreadable, so it may count as newer "
     r"|: it may not be the newest checkpoint, |^\S+/latest: |: not cleaned up: |^run: cannot open the directory: "
-    r"|: its owner alone can read it: "
+    r"|: its owner alone can read it: |: not deleted[:,] |^older checkpoints are not deleted: "
+    r"|: unreadable, and not counted by retention: |, so retention deletes nothing$"
+    r"|^run/step-\d+(/tzmark-unfinished)?: cannot (read its status|open the directory): "
 )
 # Longer than any command here takes on a busy machine.
 PATIENCE_S = float(os.environ.get("TZMARK_PATIENCE_S", "60"))

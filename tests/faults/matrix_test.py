@@ -3,9 +3,14 @@
 
 A fault is survived with the right result, or it is one clear error with the exit status of the environment. Nothing
 unfinished is left: no part of a file, no temporary file, no process that hangs. An in-place edit that cannot undo
-itself leaves its journal, and `edit --recover` then restores the old or the new content.
+itself leaves its journal, and `edit --recover` then restores the old or the new content. A file that was there keeps
+its mode.
 
-Without --full, it takes a sample of the faults, which --seed chooses. --table prints the counts of docs/robustness.md.
+Not every fault may be survived: MUST_FAIL lists those where success would be a lie, such as a write or a sync that
+failed.
+
+Without --full, it takes a sample of the faults, which --seed chooses. --table prints the counts of docs/robustness.md,
+and --by-call what became of each function's errors.
 """
 
 from __future__ import annotations
@@ -14,6 +19,8 @@ import argparse
 import errno
 import os
 import random
+import re
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +33,10 @@ from faulty import ENVIRONMENT, FINE, UNAVAILABLE, Ended, Wrong
 
 # What else a failed run may leave: the journal of an in-place edit.
 JOURNAL = ".tzmark-intent"
+# What a save says about older checkpoints that it leaves alone.
+RETENTION = re.compile("delete|retention|may count as newer")
+# Of what a command changes; not that of a new file.
+OLD_MODE = 0o640
 # Faults without --full: 30 s on two cores.
 SAMPLE = 700
 
@@ -56,6 +67,10 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "ftruncate": ("ENOSPC", "EIO", "EINTR"),
     "fstat": ASK,
     "fstatat": ASK,
+    "lstat": ASK,
+    "statx": (*ASK, "EPERM+"),
+    "faccessat": ASK,
+    "readlinkat": ASK,
     "lseek": ("EIO", "ESTALE"),
     "mmap": ("ENOMEM", "EMFILE"),
     "madvise": ("EFAULT", "EINTR", "EAGAIN", "ENOMEM", "EFAULT+"),
@@ -68,6 +83,8 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "fchmod": ("EIO", "EPERM"),
     "fchown": ("EIO", "EPERM"),
     "fgetxattr": ("EIO",),
+    "fsetxattr": ("EIO", "ENOSPC", "EPERM"),
+    "fremovexattr": ("EIO", "EPERM"),
     "flock": ("EIO", "EINTR", "ENOLCK"),
     "fcntl": ("EMFILE", "EIO"),
     "fdopendir": ("ENOMEM",),
@@ -80,6 +97,17 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "io_uring_register_buffers": ("ENOMEM",),
     "io_uring_register_files": ("ENOMEM", "EMFILE"),
 }
+# A command that succeeds after one of these has lost data, or has shown what it did not read.
+DATA_LOST = ("EIO", "ENOSPC", "EDQUOT", "ESTALE")
+MUST_FAIL = {
+    (call, error + after)
+    for call in (
+        *("pread", "preadv2", "fread", "completion"),
+        *("pwrite", "pwritev2", "fwrite", "fsync", "sync_file_range", "ftruncate"),
+    )
+    for error in DATA_LOST
+    for after in ("", "+")
+} | {("madvise", "EFAULT"), ("madvise", "EFAULT+")}
 
 
 @dataclass(frozen=True)
@@ -92,7 +120,9 @@ class Command:
     changes: str = ""  # the file that it changes in place
     stdin: str = ""
     is_random: bool = False  # each run writes other bytes
-    checks: tuple[str, ...] = ()  # a command that accepts the output
+    checks: tuple[str, ...] = ()  # a command that prints the same of each right output
+    keeps: tuple[str, ...] = ()  # a command that succeeds after it, whatever happened
+    copies: str = ""  # a directory that it adds to
     has_paths: bool = True
 
 
@@ -103,6 +133,15 @@ class Case:
     call: str
     at: int
     error: str
+
+    def may_succeed(self) -> bool:
+        """Whether nothing is lost by it."""
+        # The names of checkpoints tell what the file "latest" does.
+        is_hint = self.command.name.startswith("checkpoint") and self.call == "pread"
+        hint_at = 2 if self.command.copies else 1
+        return (self.call, self.error) not in MUST_FAIL or (
+            is_hint and self.at == hint_at
+        )
 
     def __str__(self) -> str:
         return f"{self.command.name} --io {self.io}: {self.call} {self.at} {self.error}"
@@ -122,11 +161,17 @@ COMMANDS = (
         output="out",
     ),
     Command(
+        "convert over a file",
+        ("convert", "model.tensors", "old.tensors"),
+        changes="old.tensors",
+        has_paths=False,
+    ),
+    Command(
         "convert, encrypting",
         ("convert", "model.tensors", "out", "--encrypt-key-file", "key"),
         output="out",
         is_random=True,
-        checks=("verify", "out", *KEY),
+        checks=("dump", "out", *KEY),
     ),
     Command(
         "convert, decrypting",
@@ -139,7 +184,7 @@ COMMANDS = (
         ("convert", "model.tensors", "out", "--layout", "v5-segments", "--split"),
         output="out",
         is_random=True,
-        checks=("verify", "out", "--data-file", "out.data"),
+        checks=("dump", "out", "--data-file", "out.data"),
         has_paths=False,
     ),
     Command(
@@ -181,6 +226,18 @@ COMMANDS = (
         checks=("checkpoint", "verify", "out"),
         has_paths=False,
     ),
+    Command(
+        "checkpoint simulate, again",
+        (
+            *("checkpoint", "simulate", "run", "--steps", "2", "--interval", "1"),
+            *("--state-mib", "1", "--step-ms", "0", "--keep-latest", "1"),
+        ),
+        copies="run",
+        is_random=True,
+        checks=("checkpoint", "verify", "run"),
+        keeps=("checkpoint", "verify", "run"),
+        has_paths=False,
+    ),
 )
 
 
@@ -207,6 +264,7 @@ class Models:
         sealed = ("sealed.tensors", "--encrypt-key-file", "key")
         for words in (
             ("convert", "model.safetensors", "model.tensors"),
+            ("convert", "model.safetensors", "old.tensors", "--layout", "v1"),
             ("convert", "model.safetensors", *sealed),
             (
                 *("convert", "model.safetensors", "segments.tensors"),
@@ -227,6 +285,9 @@ class Models:
         for entry in self.directory.iterdir():
             if entry.name == command.changes:
                 (where / entry.name).write_bytes(entry.read_bytes())
+                (where / entry.name).chmod(OLD_MODE)
+            elif entry.name == command.copies:
+                faulty.shutil.copytree(entry, where / entry.name)
             else:
                 (where / entry.name).symlink_to(entry)
 
@@ -250,6 +311,10 @@ class Baseline:
             raise Wrong(f"{command.name} --io {io} without a fault: {self.ended}")
         self.after = faulty.entries(place)
         self.content = content_of(place, command)
+        self.mode = mode_of(place, command)
+        self.checked = (
+            faulty.run(command.checks, place).output if command.checks else b""
+        )
         self.old = (
             (models.directory / command.changes).read_bytes()
             if command.changes
@@ -275,6 +340,13 @@ def content_of(place: Path, command: Command) -> bytes:
     )
 
 
+def mode_of(place: Path, command: Command) -> int | None:
+    """The mode of what a command writes or changes."""
+    path = place / (command.output or command.changes)
+    is_there = (command.output or command.changes) and path.exists()
+    return stat.S_IMODE(path.stat().st_mode) if is_there else None
+
+
 def cases_of(command: Command, io: str, calls: dict[str, int]) -> Iterator[Case]:
     for call, count in calls.items():
         if call not in FAULTS:
@@ -284,13 +356,17 @@ def cases_of(command: Command, io: str, calls: dict[str, int]) -> Iterator[Case]
                 yield Case(command, io, call, at, error)
 
 
-def judge(case: Case, baseline: Baseline, place: Path, ended: Ended) -> str:
+def judge(
+    case: Case, baseline: Baseline, place: Path, ended: Ended, is_met: bool
+) -> str:
     """Returns "survived" or "one error"; raises Wrong for anything else."""
     command = case.command
     problem = ended.why_not_clean()
     if problem:
         raise Wrong(problem)
     left = faulty.entries(place)
+    if command.keeps and faulty.run(command.keeps, place).status != FINE:
+        raise Wrong(f"status {ended.status}, and {' '.join(command.keeps)} fails")
     if command.changes:
         if any(name.endswith(JOURNAL) for name in faulty.entries(place)):
             recovered = faulty.run(("edit", "--recover", command.changes), place)
@@ -307,11 +383,16 @@ def judge(case: Case, baseline: Baseline, place: Path, ended: Ended) -> str:
             raise Wrong(
                 f"neither the old nor the new content, with status {ended.status}"
             )
+        require_mode(case, mode_of(place, command), OLD_MODE)
     if ended.status == FINE:
-        # A list says which checkpoint it cannot read, and which line is missing.
+        # A list says which checkpoint it cannot read, and which line is missing; retention, what it leaves alone.
         is_told = command.name == "checkpoint list" and (
             ended.errors or b"  unreadable: " in ended.output
         )
+        is_told |= bool(command.copies and RETENTION.search(ended.errors))
+        is_told |= "cannot find out whether another process" in ended.errors
+        if is_met and not case.may_succeed() and not is_told:
+            raise Wrong("succeeded, and has lost or not read something")
         is_same = ended.output == baseline.ended.output
         if not is_same and not command.is_random and not is_told:
             raise Wrong("succeeded, and printed something else")
@@ -323,14 +404,15 @@ def judge(case: Case, baseline: Baseline, place: Path, ended: Ended) -> str:
             and content_of(place, command) != baseline.content
         ):
             raise Wrong("succeeded, and wrote something else")
-        if command.checks and faulty.run(command.checks, place).status != FINE:
+        if command.checks and not is_accepted(command, baseline, place):
             raise Wrong(f"succeeded, and {command.checks[0]} refuses the result")
+        require_mode(case, mode_of(place, command), baseline.mode)
         if not left <= baseline.after | may_stay(case, left, ended):
             raise Wrong(f"left {left - baseline.after}")
         return "survived"
     if ended.status not in (ENVIRONMENT, UNAVAILABLE):
         raise Wrong(f"status {ended.status}: {ended.errors}")
-    if command.name == "checkpoint simulate" and case.error == "EMFILE+":
+    if command.name.startswith("checkpoint simulate") and case.error == "EMFILE+":
         # Without descriptors it cannot list what it has made; the next save removes that.
         again = faulty.run(words_of(command, case.io), place)
         stays = [name for name in faulty.entries(place) if ".tmp-" in name]
@@ -344,9 +426,21 @@ def judge(case: Case, baseline: Baseline, place: Path, ended: Ended) -> str:
     if extra and not (
         extra <= baseline.after and content_of(place, command) == baseline.content
     ):
-        if not (command.checks and faulty.run(command.checks, place).status == FINE):
+        if not (command.checks and is_accepted(command, baseline, place)):
             raise Wrong(f"failed, and left {extra}: {ended.errors}")
     return "one error"
+
+
+def require_mode(case: Case, mode: int | None, expected: int | None) -> None:
+    """That of a file system that refuses to change modes may be narrower."""
+    refused = case.call == "fchmod" and case.error == "EPERM"
+    if mode != expected and not (refused and mode & ~expected == 0):
+        raise Wrong(f"the mode is {mode:o}, and was {expected:o}")
+
+
+def is_accepted(command: Command, baseline: Baseline, place: Path) -> bool:
+    checked = faulty.run(command.checks, place)
+    return checked.status == FINE and checked.output == baseline.checked
 
 
 def may_stay(case: Case, left: set[str], ended: Ended) -> set[str]:
@@ -357,6 +451,8 @@ def may_stay(case: Case, left: set[str], ended: Ended) -> set[str]:
         stay |= temporary
     if case.call == "unlinkat":
         stay |= {name for name in left if name.endswith(JOURNAL)}
+    if case.command.copies and RETENTION.search(ended.errors):
+        stay |= {name for name in left if name.startswith(case.command.copies)}
     return stay
 
 
@@ -381,6 +477,7 @@ class Matrix:
         self.models = Models(scratch / "models")
         self.baselines: dict[tuple[str, str], Baseline] = {}
         self.counts: dict[tuple[str, str], Counter[str]] = {}
+        self.by_call: dict[tuple[str, str], Counter[str]] = {}
         self.wrong: list[str] = []
 
     def cases(self) -> list[Case]:
@@ -419,11 +516,13 @@ class Matrix:
             ended = faulty.run(
                 words_of(case.command, case.io), place, environment, stdin
             )
-            outcome = judge(
-                case, self.baselines[case.command.name, case.io], place, ended
-            )
             # Threads share the calls, and one of them may need fewer this time.
-            counts[outcome if met.exists() else "not met"] += 1
+            is_met = met.exists()
+            baseline = self.baselines[case.command.name, case.io]
+            outcome = judge(case, baseline, place, ended, is_met)
+            counts[outcome if is_met else "not met"] += 1
+            by_call = self.by_call.setdefault((case.call, case.error), Counter())
+            by_call[outcome if is_met else "not met"] += 1
         except Wrong as why:
             counts["wrong"] += 1
             self.wrong.append(f"{case}: {why}")
@@ -468,6 +567,9 @@ def main() -> int:
     parser.add_argument(
         "--table", action="store_true", help="print the counts as a table"
     )
+    parser.add_argument(
+        "--by-call", action="store_true", help="print the counts of each call"
+    )
     parser.add_argument("--only", default="", help="commands with these words")
     options = parser.parse_args()
     with faulty.scratch_directory("tzmark-matrix-") as scratch, faulty.preloadable(
@@ -486,6 +588,9 @@ def main() -> int:
             list(pool.map(matrix.try_case, enumerate(chosen)))
     if options.table:
         print(table(matrix))
+    if options.by_call:
+        for (call, error), counts in sorted(matrix.by_call.items()):
+            print(f"{call:28} {error:12} {dict(counts)}")
     total = matrix.total()
     print(
         f"{len(chosen):,} of {len(cases):,} faults: "
