@@ -23,6 +23,10 @@ class CommandLineTest(unittest.TestCase):
             ("--json", ""),
             ("--html", ""),
             ("--junit="),
+            ("--tap="),
+            ("--badge", ""),
+            ("--summary", ""),
+            ("--diff", "", "x"),
             ("corpus", "export", ""),
             ("corpus", "list", "--corpus", ""),
             ("minimize", "file", "--key-file", ""),
@@ -73,7 +77,7 @@ class CommandLineTest(unittest.TestCase):
     def test_options_for_local_files_take_no_url(self) -> None:
         url = "https://user:password@host.example/file"
         conforms = ("--corpus", "--json", "--html", "--junit", "--keep", "--known")
-        conforms += ("--profile",)
+        conforms += ("--profile", "--tap", "--badge", "--summary")
         keys = ("--key-file", "--passphrase-file")
         for words in (
             *((option, url) for option in conforms),

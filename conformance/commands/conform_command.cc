@@ -15,6 +15,7 @@
 #include "runner/file_content.h"
 #include "runner/known.h"
 #include "runner/report.h"
+#include "runner/result_diff.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -47,7 +48,8 @@ std::vector<KnownFailure> known_failures(const ConformArguments& arguments) {
 
 void check_outputs(const ConformArguments& arguments, const Manifest& manifest) {
   std::vector<std::string> inputs = arguments.run.input_files(manifest);
-  std::vector<std::string> outputs = {arguments.run.json_file, arguments.html_file, arguments.junit_file};
+  std::vector<std::string> outputs = {arguments.run.json_file, arguments.html_file,  arguments.junit_file,
+                                      arguments.tap_file,      arguments.badge_file, arguments.summary_file};
   (arguments.fix_known ? outputs : inputs).push_back(arguments.known_file);
   check_output_files(outputs, inputs);
   if (!arguments.kept.empty()) check_output_directory(arguments.kept);
@@ -66,7 +68,36 @@ void write_reports(const ConformArguments& arguments, const SuiteRun& run, const
   const std::string json = json_file.empty() && html_file.empty() ? "" : dump_lines(result_document(run));
   if (!json_file.empty()) write_output_file(json_file, json);
   if (!arguments.junit_file.empty()) write_output_file(arguments.junit_file, junit_report(run));
+  if (!arguments.tap_file.empty()) write_output_file(arguments.tap_file, tap_report(run));
+  if (!arguments.badge_file.empty()) write_output_file(arguments.badge_file, badge_report(run));
+  if (!arguments.summary_file.empty()) write_output_file(arguments.summary_file, summary_report(run));
+  if (arguments.annotations) say("{}", annotation_lines(run));
   if (!html_file.empty()) make_page(prefix / "share/tzmark/reports/render.py", json, html_file, cancelled);
+}
+
+void add_output(CLI::App& app, const char* name, std::string& file, const char* text) {
+  app.add_option(name, file, text)->type_name("FILE")->check(why_not_local);
+}
+
+// Compares two results, and asks no adapter.
+void add_diff_option(CLI::App& app, std::vector<std::string>& files) {
+  CLI::Option* const diff =
+      app.add_option("--diff", files,
+                     "print which cases and rules were lost and gained from one result (--json) to another, and run "
+                     "no case; a loss is exit status 1")
+          ->type_name("OLD NEW")
+          ->expected(2)
+          ->check(why_not_local);
+  for (CLI::Option* const other : app.get_options()) {
+    const bool is_alone = other == diff || other == app.get_help_ptr() || other == app.get_version_ptr();
+    if (!is_alone) diff->excludes(other);
+  }
+}
+
+int print_diff(const std::vector<std::string>& files) {
+  const ResultDiff diff = diff_results(read_json(files[0]), files[0], read_json(files[1]), files[1]);
+  say("{}", text_of(diff));
+  return diff.lost.empty() && diff.rules_lost.empty() ? 0 : 1;
 }
 
 }  // namespace
@@ -86,12 +117,12 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
           ->check(why_not_local);
   app.add_flag("--fix-known", arguments.fix_known, "rewrite the list of --known with the failures of this run")
       ->needs(known);
-  app.add_option("--html", arguments.html_file, "write the result as one HTML page (needs python3 with Jinja2)")
-      ->type_name("FILE")
-      ->check(why_not_local);
-  app.add_option("--junit", arguments.junit_file, "write the result as JUnit XML")
-      ->type_name("FILE")
-      ->check(why_not_local);
+  add_output(app, "--html", arguments.html_file, "write the result as one HTML page (needs python3 with Jinja2)");
+  add_output(app, "--junit", arguments.junit_file, "write the result as JUnit XML");
+  add_output(app, "--tap", arguments.tap_file, "write the result in the Test Anything Protocol, version 14");
+  add_output(app, "--badge", arguments.badge_file, "write a badge, as the endpoint of shields.io takes it");
+  add_output(app, "--summary", arguments.summary_file, "write a summary in Markdown");
+  app.add_flag("--annotations", arguments.annotations, "print a GitHub annotation for each rule with failures");
   app.add_option("--repro", arguments.repro_case, "print the command that repeats this case, and run no case")
       ->type_name("CASE");
   app.add_option("--max-skipped", arguments.skipped_max,
@@ -100,9 +131,11 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--list", arguments.list, "print the cases (id, layout, verdict, features) and run nothing");
   add_file_options(app, arguments.file);
+  add_diff_option(app, arguments.diff_files);
 }
 
 int run_conform(const ConformArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
+  if (!arguments.diff_files.empty()) return print_diff(arguments.diff_files);
   if (!arguments.file.file.empty()) return run_on_file(arguments.file, arguments.run, prefix, cancelled);
   const Manifest manifest = load_corpus(arguments.run.corpus, prefix);
   std::vector<Case> cases = select_cases(manifest, arguments.run.selection);

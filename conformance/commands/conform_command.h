@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "commands/common_options.h"
 #include "commands/file_command.h"
@@ -16,6 +18,11 @@ struct ConformArguments {
   bool fix_known = false;
   std::string html_file;
   std::string junit_file;
+  std::string tap_file;
+  std::string badge_file;
+  std::string summary_file;
+  bool annotations = false;
+  std::vector<std::string> diff_files;  // two, or none
   std::string repro_case;
   std::optional<std::size_t> skipped_max;  // no limit if there is none
   bool list = false;

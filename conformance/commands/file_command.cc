@@ -306,7 +306,7 @@ void add_file_options(CLI::App& app, FileArguments& arguments) {
           ->type_name("FILE")
           ->check(why_not_local);
   for (const char* name : {"--format", "--only", "--layout", "--rule", "--keep", "--known", "--html", "--junit",
-                           "--repro", "--max-skipped", "--list"}) {
+                           "--tap", "--badge", "--summary", "--annotations", "--repro", "--max-skipped", "--list"}) {
     file->excludes(app.get_option(name));
   }
   CLI::Option* const key =

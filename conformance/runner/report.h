@@ -1,5 +1,5 @@
-// Reports of a run: a table for people, JSON for programs, JUnit XML for build servers. reports/render.py makes the
-// HTML page from the JSON.
+// Reports of a run: a table for people, JSON for programs, JUnit XML and TAP for build servers, a badge, a summary and
+// annotations for the page of a repository. reports/render.py makes the HTML page from the JSON.
 //
 // Thread-safety: pure functions and values.
 #pragma once
@@ -77,9 +77,22 @@ Json describe(const Adapter& adapter);
 // A step as the member "steps" of a case has it.
 Json describe(const Step& step);
 
-// As in reports/schema/conformance.schema.json.
+// As in reports/schema/conformance.schema.json, which has this version.
+inline constexpr int kResultVersion = 3;
 Json result_document(const SuiteRun& run);
 
 std::string junit_report(const SuiteRun& run);
+
+// Test Anything Protocol, version 14: a test per case, and one per other problem that fails the run.
+std::string tap_report(const SuiteRun& run);
+
+// A badge as shields.io's endpoint takes it: https://shields.io/badges/endpoint-badge.
+std::string badge_report(const SuiteRun& run);
+
+// Markdown, in which nothing that the adapter printed is markup.
+std::string summary_report(const SuiteRun& run);
+
+// Commands of GitHub's workflows, one per rule with failures: ::error title=...::...
+std::string annotation_lines(const SuiteRun& run);
 
 }  // namespace tzmark::conformance

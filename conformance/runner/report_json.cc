@@ -10,7 +10,6 @@
 namespace tzmark::conformance {
 namespace {
 
-constexpr int kResultVersion = 3;
 constexpr std::size_t kValueMaxBytes = 1000;
 constexpr std::size_t kStderrMaxBytes = 4000;
 

@@ -1,9 +1,13 @@
-// Tests of the table, JSON and JUnit XML of a run. commands/conform_reports_test.py tests the schema of the JSON.
+// Tests of the reports of a run: table, JSON, JUnit XML, TAP, badge, summary, annotations.
+// commands/conform_reports_test.py tests the schema of the JSON.
 #include "runner/report.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tinyxml2.h>
+
+#include <algorithm>
 
 #include "testing/test_environment.h"
 
@@ -124,6 +128,87 @@ TEST_F(ReportTest, JsonHoldsEveryCase) {
   EXPECT_EQ(document["cases"][1]["outcome"], "wrong-data");
   EXPECT_EQ(document["cases"][3]["steps"].size(), 0u);
   EXPECT_EQ(document["cases"][0]["reason"], nullptr);
+}
+
+TEST_F(ReportTest, TapHasALineForEachCase) {
+  run_.results[1].known = "issue #7";
+  run_.known_problems = {"passes: is not expected to \n pass"};
+  run_.skipped_max = 0;
+  EXPECT_EQ(tap_report(run_),
+            "TAP version 14\n"
+            "# fake 1\n"
+            "1..6\n"
+            "ok 1 - passes\n"
+            "not ok 2 - is-wrong # todo known failure: issue \\#7\n"
+            "  ---\n"
+            "  outcome: \"wrong-data\"\n"
+            "  layout: \"v1\"\n"
+            "  rules: [\"TZR-HDR-002\"]\n"
+            "  why: \"Why is-wrong.\"\n"
+            "  reason: \"decode: /data_version: expected 1, got 2\"\n"
+            "  ...\n"
+            "not ok 3 - crashes\n"
+            "  ---\n"
+            "  outcome: \"crash\"\n"
+            "  layout: \"v4\"\n"
+            "  rules: [\"TZR-HDR-002\"]\n"
+            "  why: \"Why crashes.\"\n"
+            "  reason: \"decode: exit   & <status> 3 \xef\xbf\xbd\"\n"
+            "  ...\n"
+            "ok 4 - left-out # SKIP its profile lacks encryption\n"
+            "not ok 5 - passes: is not expected to   pass\n"
+            "not ok 6 - at most 0 cases are skipped\n");
+  run_.results.clear();
+  run_.known_problems.clear();
+  EXPECT_THAT(tap_report(run_), EndsWith("1..1\nnot ok 1 - some case runs\n")) << "no case is no success";
+}
+
+TEST_F(ReportTest, BadgeSaysWhetherTheRunPasses) {
+  const auto badge = [&] { return Json::parse(badge_report(run_)); };
+  EXPECT_EQ(badge()["schemaVersion"], 1);
+  EXPECT_EQ(badge()["message"], "1 passed, 2 failed, 1 skipped");
+  EXPECT_EQ(badge()["color"], "red");
+  EXPECT_EQ(badge()["isError"], true);
+  run_.results[1].known = run_.results[2].known = "expected";
+  EXPECT_EQ(badge()["message"], "1 passed, 0 failed, 2 known to fail, 1 skipped");
+  EXPECT_EQ(badge()["color"], "green");
+  run_.skipped_max = 0;
+  EXPECT_EQ(badge()["color"], "red");
+  run_.skipped_max.reset();
+  run_.results.erase(run_.results.begin() + 1, run_.results.end());
+  EXPECT_EQ(badge()["color"], "brightgreen");
+  run_.results.clear();
+  EXPECT_EQ(badge()["color"], "red");
+  EXPECT_EQ(badge()["message"], "no case ran");
+}
+
+// What an adapter prints could be a link, an image, a mention or a row of its own.
+TEST_F(ReportTest, SummaryIsNoMarkupOfTheAdapter) {
+  add("evil", "v1", {}, Outcome::kWrongData, "decode: ![x](http://a/b) | <img src=x> `@all` **b** \n# h");
+  const std::string text = summary_report(run_);
+  EXPECT_THAT(text, HasSubstr("## fake 1: does not conform\n\n1 passed, 3 failed, 1 skipped\n\n"));
+  EXPECT_THAT(text, HasSubstr("| v1 | 1 | 2 | 0 | 0 |\n| v4 | 0 | 1 | 0 | 1 |\n"));
+  EXPECT_THAT(text, HasSubstr("| evil | TZR-HDR-002 | wrong-data | decode: &#33;&#91;x&#93;(http:"));
+  const std::string row = text.substr(text.find("| evil"));
+  EXPECT_EQ(row.find_first_of("<>`@*#![]"), row.find("&#33;") + 1) << "only that of the escapes";
+  EXPECT_EQ(std::ranges::count(row.substr(0, row.find('\n')), '|'), 5);
+}
+
+TEST_F(ReportTest, AnnotationsAreOnePerRule) {
+  run_.results[2].item.rules = {"TZR-IDX-001"};
+  run_.known_problems = {"100 % wrong"};
+  const std::string text = annotation_lines(run_);
+  EXPECT_THAT(text, HasSubstr("::error title=tzmark conform::known failures: 100 %25 wrong\n"));
+  EXPECT_THAT(text,
+              HasSubstr("::error title=TZR-HDR-002%3A 1 case::is-wrong: decode: /data_version: expected 1, got 2\n"));
+  EXPECT_THAT(text, HasSubstr("::error title=TZR-IDX-001%3A 1 case::crashes: decode: exit   & <status> 3 "));
+  for (int i = 0; i < 20; ++i) {
+    add(fmt::format("more-{}", i), "v1", {}, Outcome::kHang, "decode: hangs");
+    run_.results.back().item.rules = {fmt::format("TZR-X-{:03}", i)};
+  }
+  const std::string many = annotation_lines(run_);
+  EXPECT_EQ(std::ranges::count(many, '\n'), 10) << "GitHub shows no more";
+  EXPECT_THAT(many, EndsWith("::error title=tzmark conform::and 14 more rules with failures\n"));
 }
 
 TEST_F(ReportTest, JunitCountsFailuresAndSkips) {

@@ -112,6 +112,10 @@ USES = (
     use(f"{CONFORM} --corpus {{}}"),
     use(f"{CONFORM} --json {{}}", *EMPTY_RESULT, "endless device"),
     use(f"{CONFORM} --junit {{}}", *EMPTY_RESULT, "endless device"),
+    use(f"{CONFORM} --tap {{}}", *EMPTY_RESULT, "endless device"),
+    use(f"{CONFORM} --badge {{}}", *EMPTY_RESULT, "endless device"),
+    use(f"{CONFORM} --summary {{}}", *EMPTY_RESULT, "endless device"),
+    use("conform --diff {} {}"),
     # Its verdict about any file is an answer, on standard output.
     Use(
         "conform --file {}",
