@@ -19,6 +19,7 @@
 #include "runner/console.h"
 #include "runner/errors.h"
 #include "runner/file_format.h"
+#include "runner/json.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -26,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kLineBytes = 16;
+constexpr std::size_t kNameMaxBytes = 4096;
 constexpr std::string_view kDigits = "0123456789abcdef";
 constexpr std::uint64_t kFoldBytes = 4 * kLineBytes;
 
@@ -50,6 +52,24 @@ int spool_input() {
   return file;
 }
 
+// The file that is mapped, for the handler.
+struct Mapped {
+  const std::byte* memory = nullptr;
+  std::size_t bytes = 0;
+  std::string name;
+} mapped;
+
+// What a read past the new end of a shortened file, or a failing device, raises: in code of this command, which reads
+// bytes then and holds no lock.
+void end_at_bus_error(int, siginfo_t* information, void*) {
+  const auto offset =
+      reinterpret_cast<std::uintptr_t>(information->si_addr) - reinterpret_cast<std::uintptr_t>(mapped.memory);
+  const std::string at = offset < mapped.bytes ? fmt::format(" at byte {}", offset) : "";
+  print_to_stderr(
+      fmt::format("tzmark: {}: error TZE-ENV-005{}: the file became shorter or unreadable\n", mapped.name, at));
+  ::_exit(3);
+}
+
 // Maps the file until the process ends, so that a file of any size takes no memory.
 model::Bytes map_file(const std::string& name) {
   const int fd = name == "-" ? spool_input() : ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -60,12 +80,12 @@ model::Bytes map_file(const std::string& name) {
   const auto size = static_cast<std::size_t>(end);
   void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (memory == MAP_FAILED) fail(name);
-  // What a read past the new end of a shortened file, or a failing device, raises.
-  ::signal(SIGBUS, [](int) {
-    print_to_stderr("tzmark: error TZE-ENV-005: the file became shorter or unreadable\n");
-    ::_exit(3);
-  });
-  return {static_cast<const std::byte*>(memory), size};
+  mapped = {static_cast<const std::byte*>(memory), size, one_line(name, kNameMaxBytes)};
+  struct sigaction action {};
+  action.sa_sigaction = end_at_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+  return {mapped.memory, mapped.bytes};
 }
 
 class Printer {

@@ -153,9 +153,21 @@ std::string sibling_url(std::string_view url, std::string_view name) {
 
 bool is_url(std::string_view file_name) { return !url_scheme(file_name).empty(); }
 
+namespace {
+
+// The name of a local file, which may be meant as a URL of a scheme that is not read: ftp://user:password@host/file.
+std::string local_display_name(std::string_view file_name) {
+  const std::size_t mark = file_name.find("://");
+  const std::size_t at = file_name.rfind('@');
+  if (mark == file_name.npos || at == file_name.npos || at < mark) return std::string(file_name);
+  return fmt::format("{}...{}", file_name.substr(0, mark + 3), file_name.substr(at));
+}
+
+}  // namespace
+
 std::string display_name(std::string_view file_name) {
   const std::string scheme = url_scheme(file_name);
-  if (scheme.empty()) return std::string(file_name);
+  if (scheme.empty()) return local_display_name(file_name);
   const RawUrl raw = cut(file_name);
   // Where the parts are not clear, a secret may be in any of them.
   // "http://user:1234/5@host/": a password that has to be encoded and is not.

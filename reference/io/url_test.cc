@@ -55,6 +55,8 @@ TEST(Url, RefusesWhatIsNone) {
 
 TEST(Url, IsPrintedWithoutSecrets) {
   EXPECT_EQ(display_name("/models/a?b@c"), "/models/a?b@c");
+  EXPECT_EQ(display_name("ftp://u:sec/ret@h/a"), "ftp://...@h/a") << "meant as a URL";
+  EXPECT_EQ(display_name("a@b://c"), "a@b://c");
   EXPECT_EQ(display_name("https://h:1/a/b.tensors"), "https://h:1/a/b.tensors");
   EXPECT_EQ(display_name("https://u:secret@h/a?sig=secret#secret"), "https://h/a?...");
   EXPECT_EQ(display_name("https://secret@h?secret"), "https://h?...");

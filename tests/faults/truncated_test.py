@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -173,6 +174,25 @@ class Truncated:
         if counts["one error"] == 0:
             self.wrong.append(f"{io}: no truncation under a read led to an error")
 
+    def while_bytes_are_shown(self) -> None:
+        """Truncates the file that `inspect --bytes` maps, when its output waits for the reader of a pipe."""
+        place = self.scratch / "shown"
+        place.mkdir()
+        (place / "model.tensors").write_bytes(self.content)
+        process = subprocess.Popen(
+            [faulty.TZMARK, "inspect", "--bytes", "--unfolded", "model.tensors"],
+            cwd=place,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout
+        process.stdout.read(1000)
+        os.truncate(place / "model.tensors", 100_000)
+        _, errors = process.communicate(timeout=faulty.PATIENCE_S)
+        expected = rb"tzmark: model.tensors: error TZE-ENV-005 at byte \d+: [^\n]+\n"
+        if process.returncode != ENVIRONMENT or not re.fullmatch(expected, errors):
+            self.wrong.append(f"inspect --bytes: {process.returncode}, {errors!r}")
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -204,6 +224,7 @@ def main() -> int:
             list(
                 pool.map(test.at_a_moment, [(n, *task) for n, task in enumerate(tasks)])
             )
+        test.while_bytes_are_shown()
         for io in paths:
             test.under_each_read(io, 200 if options.full else 12)
     total = sum(test.counts.values(), Counter())
