@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "program/option_tree.h"
 #include "tzmark/io.h"
 
 namespace tzmark {
@@ -145,6 +146,7 @@ void accept_empty(CLI::Option& option) {
 }
 
 Parsed parse(CLI::App& app, int argc, const char* const* argv) {
+  if (const auto tree = asked_option_tree(app, argc, argv)) return {false, *tree, ""};
   refuse_empty_values(app);
   if (const auto name = option_without_value(app, argc, argv)) {
     return {false, "", fmt::format("{}: the value is empty", *name)};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "program/local_name.h"
+#include "program/option_tree.h"
 #include "program/suggestion.h"
 #include "runner/console.h"
 #include "runner/errors.h"
@@ -76,6 +77,10 @@ std::string unknown_word(const CLI::App& app) {
 }  // namespace
 
 bool parse(CLI::App& app, int argc, const char* const* argv) {
+  if (const auto tree = asked_option_tree(app, argc, argv)) {
+    print_text(*tree);
+    return false;
+  }
   refuse_empty_values(app);
   refuse_options_without_value(app, argc, argv);
   try {

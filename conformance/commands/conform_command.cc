@@ -88,10 +88,13 @@ void add_diff_option(CLI::App& app, std::vector<std::string>& files) {
           ->type_name("OLD NEW")
           ->expected(2)
           ->check(why_not_local);
-  for (CLI::Option* const other : app.get_options()) {
-    const bool is_alone = other == diff || other == app.get_help_ptr() || other == app.get_version_ptr();
-    if (!is_alone) diff->excludes(other);
-  }
+  // By a callback, as "Excludes: --diff" at every other option would hide their help.
+  app.final_callback([&app, diff] {
+    if (diff->count() == 0) return;
+    for (const CLI::Option* const other : app.get_options()) {
+      if (other != diff && other->count() > 0) throw CLI::ExcludesError(diff->get_name(), other->get_name());
+    }
+  });
 }
 
 int print_diff(const std::vector<std::string>& files) {

@@ -79,12 +79,15 @@ PRODUCT = (
     "tzmark-bench",
 )
 
-# What programs share with the suite: terminals and files. No code of the codec, and it links none.
+# What programs share with the suite: terminals, files, trees of options. No code of the codec, and it links none.
 SHARED_TARGET = "tzmark_program_files"
 OPTIONS_TARGETS = frozenset({"tzmark_options", "tzmark_small_options"})
 SHARED_HEADERS = frozenset(
     f"program/{name}.h"
-    for name in "installation local_name made_directory output_file python_path suggestion".split()
+    for name in (
+        *("installation", "local_name", "made_directory", "option_tree"),
+        *("output_file", "python_path", "suggestion"),
+    )
 )
 
 # Directories under conformance/ that may use the reference: the adapter that puts it under test.
