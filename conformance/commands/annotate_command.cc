@@ -59,14 +59,22 @@ struct Mapped {
   std::string name;
 } mapped;
 
-// What a read past the new end of a shortened file, or a failing device, raises: in code of this command, which reads
-// bytes then and holds no lock.
-void end_at_bus_error(int, siginfo_t* information, void*) {
+// What a read past the new end of a shortened file, or a failing device, raises. Allocates nothing: a process may have
+// sent the signal at any time.
+void end_at_bus_error(int number, siginfo_t* information, void*) {
   const auto offset =
       reinterpret_cast<std::uintptr_t>(information->si_addr) - reinterpret_cast<std::uintptr_t>(mapped.memory);
-  const std::string at = offset < mapped.bytes ? fmt::format(" at byte {}", offset) : "";
-  print_to_stderr(
-      fmt::format("tzmark: {}: error TZE-ENV-005{}: the file became shorter or unreadable\n", mapped.name, at));
+  if (information->si_code <= 0 || offset >= mapped.bytes) {
+    ::signal(number, SIG_DFL);
+    ::raise(number);
+    return;
+  }
+  static std::array<char, kNameMaxBytes + 200> text;
+  const auto written = fmt::format_to_n(text.data(), text.size(),
+                                        "tzmark: {}: error TZE-ENV-005 at byte {}: the file became shorter or "
+                                        "unreadable\n",
+                                        mapped.name, offset);
+  print_to_stderr({text.data(), std::min(written.size, text.size())});
   ::_exit(3);
 }
 

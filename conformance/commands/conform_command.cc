@@ -71,7 +71,6 @@ void write_reports(const ConformArguments& arguments, const SuiteRun& run, const
   if (!arguments.tap_file.empty()) write_output_file(arguments.tap_file, tap_report(run));
   if (!arguments.badge_file.empty()) write_output_file(arguments.badge_file, badge_report(run));
   if (!arguments.summary_file.empty()) write_output_file(arguments.summary_file, summary_report(run));
-  if (arguments.annotations) say("{}", annotation_lines(run));
   if (!html_file.empty()) make_page(prefix / "share/tzmark/reports/render.py", json, html_file, cancelled);
 }
 
@@ -92,14 +91,15 @@ void add_diff_option(CLI::App& app, std::vector<std::string>& files) {
   app.final_callback([&app, diff] {
     if (diff->count() == 0) return;
     for (const CLI::Option* const other : app.get_options()) {
-      if (other != diff && other->count() > 0) throw CLI::ExcludesError(diff->get_name(), other->get_name());
+      const bool is_alone = other == diff || other->get_name() == "--annotations";
+      if (!is_alone && other->count() > 0) throw CLI::ExcludesError(diff->get_name(), other->get_name());
     }
   });
 }
 
-int print_diff(const std::vector<std::string>& files) {
+int print_diff(const std::vector<std::string>& files, bool annotations) {
   const ResultDiff diff = diff_results(read_json(files[0]), files[0], read_json(files[1]), files[1]);
-  say("{}", text_of(diff));
+  say("{}", annotations ? without_commands(text_of(diff)) + annotation_lines(diff) : text_of(diff));
   return diff.lost.empty() && diff.rules_lost.empty() ? 0 : 1;
 }
 
@@ -125,7 +125,8 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
   add_output(app, "--tap", arguments.tap_file, "write the result in the Test Anything Protocol, version 14");
   add_output(app, "--badge", arguments.badge_file, "write a badge, as the endpoint of shields.io takes it");
   add_output(app, "--summary", arguments.summary_file, "write a summary in Markdown");
-  app.add_flag("--annotations", arguments.annotations, "print a GitHub annotation for each rule with failures");
+  app.add_flag("--annotations", arguments.annotations,
+               "print a GitHub annotation for each rule with failures, or with --diff for what was lost");
   app.add_option("--repro", arguments.repro_case, "print the command that repeats this case, and run no case")
       ->type_name("CASE");
   app.add_option("--max-skipped", arguments.skipped_max,
@@ -138,7 +139,7 @@ void add_conform_options(CLI::App& app, ConformArguments& arguments) {
 }
 
 int run_conform(const ConformArguments& arguments, const fs::path& prefix, const std::atomic<bool>& cancelled) {
-  if (!arguments.diff_files.empty()) return print_diff(arguments.diff_files);
+  if (!arguments.diff_files.empty()) return print_diff(arguments.diff_files, arguments.annotations);
   if (!arguments.file.file.empty()) return run_on_file(arguments.file, arguments.run, prefix, cancelled);
   const Manifest manifest = load_corpus(arguments.run.corpus, prefix);
   std::vector<Case> cases = select_cases(manifest, arguments.run.selection);
@@ -167,7 +168,7 @@ int run_conform(const ConformArguments& arguments, const fs::path& prefix, const
   run.policies = policies;
   if (cancelled) throw EnvironmentError("stopped");
   if (!arguments.known_file.empty()) judge_known(arguments, known, run);
-  say("{}", text_report(run));
+  say("{}", arguments.annotations ? without_commands(text_report(run)) + annotation_lines(run) : text_report(run));
   write_reports(arguments, run, prefix, cancelled);
   if (totals_of(run.results).ran() == 0) tell("no case ran");
   if (run.skipped_too_many()) {

@@ -57,6 +57,9 @@ class Repository(CorpusTest):
         gained = conform("--diff", new, old)
         self.assertEqual(gained.returncode, 0)
         self.assertIn("\nrules gained: TZR-HDR-002\n", gained.stdout)
+        annotated = conform("--diff", old, new, "--annotations")
+        self.assertIn("\n::error title=1 cases and 1 rules lost::", annotated.stdout)
+        self.assertTrue(annotated.stdout.startswith("::stop-commands::"))
         # What is not asked any more is no success.
         self.run_on_corpus("--json", new, "--only", "valid")
         self.assertEqual(conform("--diff", old, new).returncode, 1)

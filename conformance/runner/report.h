@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/adapter.h"
@@ -94,5 +95,8 @@ std::string summary_report(const SuiteRun& run);
 
 // Commands of GitHub's workflows, one per rule with failures: ::error title=...::...
 std::string annotation_lines(const SuiteRun& run);
+
+// The text, of which a workflow of GitHub takes nothing for a command, whatever an adapter printed.
+std::string without_commands(std::string_view text);
 
 }  // namespace tzmark::conformance

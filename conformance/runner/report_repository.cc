@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
+#include <span>
 
 #include "runner/report.h"
+#include "runner/result_diff.h"
 
 namespace tzmark::conformance {
 namespace {
@@ -14,6 +17,7 @@ namespace {
 constexpr std::size_t kAnnotationsMax = 10;
 // GitHub takes summaries of at most 1 MiB.
 constexpr std::size_t kRowsMax = 200;
+constexpr std::size_t kProblemsMax = 20;
 constexpr std::size_t kReasonMaxBytes = 300;
 
 bool is_unexpected_failure(const CaseResult& result) { return is_failure(result.outcome) && !result.known; }
@@ -29,7 +33,11 @@ std::string counts_of(const Totals& totals) {
 std::vector<std::string> other_problems(const SuiteRun& run) {
   std::vector<std::string> problems;
   if (totals_of(run.results).ran() == 0) problems.emplace_back("no case ran");
-  for (const std::string& problem : run.known_problems) problems.push_back("known failures: " + problem);
+  const std::size_t told = std::min(run.known_problems.size(), kProblemsMax);
+  for (std::size_t i = 0; i < told; ++i) problems.push_back("known failures: " + run.known_problems[i]);
+  if (told < run.known_problems.size()) {
+    problems.push_back(fmt::format("known failures: {} more differences", run.known_problems.size() - told));
+  }
   if (run.skipped_too_many()) {
     problems.push_back(fmt::format("{} cases were skipped, whole or in an input mode; --max-skipped allows {}",
                                    run.skipped(), *run.skipped_max));
@@ -39,7 +47,8 @@ std::vector<std::string> other_problems(const SuiteRun& run) {
 
 // Text in Markdown that looks as it is, on one line: what an adapter prints must not become a link, an image or markup.
 std::string markdown(std::string_view text) {
-  constexpr std::string_view kPlain = " .,:;()/-+=%'\"?";
+  // Not the characters of an address: GitHub makes links of bare ones, after it has read the entities.
+  constexpr std::string_view kPlain = " ,;()-+=%'\"?";
   std::string escaped;
   for (const char c : one_line(text, kReasonMaxBytes)) {
     const bool is_word =
@@ -48,6 +57,7 @@ std::string markdown(std::string_view text) {
       escaped += c;
     } else {
       escaped += fmt::format("&#{};", static_cast<unsigned>(c));
+      if (c == '@') escaped += "&#8203;";
     }
   }
   // What is not UTF-8 becomes a sign of its own.
@@ -103,13 +113,16 @@ std::string table_of_failures(const SuiteRun& run) {
 
 std::string badge_report(const SuiteRun& run) {
   const Totals totals = totals_of(run.results);
-  const bool is_complete = totals.known == 0 && totals.skipped == 0;
+  const Selection& chosen = run.selection;
+  const bool is_selection = chosen.quick || !chosen.ids.empty() || !chosen.layouts.empty() || !chosen.rules.empty();
+  const bool is_complete = totals.known == 0 && run.skipped() == 0 && !is_selection;
   const char* const color = !run.passed() ? "red" : is_complete ? "brightgreen" : "green";
-  return dump_lines({{"schemaVersion", 1},
-                     {"label", "tzmark conformance"},
-                     {"message", totals.ran() == 0 ? "no case ran" : counts_of(totals)},
-                     {"color", color},
-                     {"isError", !run.passed()}});
+  return dump_lines(
+      {{"schemaVersion", 1},
+       {"label", "tzmark conformance"},
+       {"message", totals.ran() == 0 ? "no case ran" : counts_of(totals) + (is_selection ? " of a selection" : "")},
+       {"color", color},
+       {"isError", !run.passed()}});
 }
 
 std::string summary_report(const SuiteRun& run) {
@@ -121,13 +134,33 @@ std::string summary_report(const SuiteRun& run) {
   return text + table_of_layouts(run) + table_of_failures(run);
 }
 
+std::string without_commands(std::string_view text) {
+  std::random_device random;
+  const std::string token = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+  return fmt::format("::stop-commands::{}\n{}::{}::\n", token, text, token);
+}
+
+std::string annotation_lines(const ResultDiff& diff) {
+  std::string lines;
+  if (diff.lost.empty() && diff.rules_lost.empty()) return lines;
+  std::vector<std::string> cases;
+  for (const ChangedCase& lost : diff.lost) {
+    cases.push_back(one_line(fmt::format("{}: {}, now {}", lost.id, lost.before, lost.after), kReasonMaxBytes));
+  }
+  return annotation(fmt::format("{} cases and {} rules lost", diff.lost.size(), diff.rules_lost.size()),
+                    one_line(fmt::format("{}", fmt::join(diff.rules_lost, " ")), 10 * kReasonMaxBytes) + "\n" +
+                        fmt::format("{}", fmt::join(std::span(cases).first(std::min(cases.size(), kRowsMax)), "\n")));
+}
+
 std::string annotation_lines(const SuiteRun& run) {
   std::map<std::string, std::vector<const CaseResult*>> by_rule;
   for (const CaseResult& result : run.results) {
     if (is_unexpected_failure(result)) by_rule[first_rule(result.item)].push_back(&result);
   }
   std::vector<std::string> lines;
-  for (const std::string& problem : other_problems(run)) lines.push_back(annotation("tzmark conform", problem));
+  if (const std::vector<std::string> problems = other_problems(run); !problems.empty()) {
+    lines.push_back(annotation("tzmark conform", fmt::format("{}", fmt::join(problems, "\n"))));
+  }
   for (const auto& [rule, failed] : by_rule) {
     const auto known = run.manifest->rules.find(rule);
     std::string text = known == run.manifest->rules.end() ? "" : known->second.text;

@@ -23,6 +23,7 @@ constexpr const char* kNotAsked = "not asked";
 struct Outcomes {
   std::string outcome, reason;
   std::vector<std::string> rules;
+  std::set<std::string> passed_steps;  // such as "decode" or "decode, short-reads", in the input modes of the run
 };
 using ById = std::map<std::string, Outcomes>;
 
@@ -36,15 +37,23 @@ ById cases_of(const Json& document, const std::string& file) {
       throw std::runtime_error(fmt::format("its schema_version is {}, and this tzmark compares {}",
                                            dump_line(document.at("schema_version")), kResultVersion));
     }
+    for (const char* name : {"adapter", "corpus", "options"}) {
+      if (!document.at(name).is_object()) throw std::runtime_error(fmt::format("its {} is no object", name));
+    }
+    if (!document.at("adapter").at("profile").is_object()) throw std::runtime_error("its profile is no object");
+    // Others are sampled, and another run may have sampled others.
+    std::set<std::string> modes;
+    for (const Json& mode : document.at("shapes")) modes.insert(mode.at("shape").get<std::string>());
     ById cases;
     for (const Json& item : document.at("cases")) {
       const Json& reason = item.at("reason");
-      const bool is_new =
-          cases
-              .try_emplace(
-                  item.at("id").get<std::string>(),
-                  Outcomes{item.at("outcome"), reason.is_null() ? "" : reason.get<std::string>(), item.at("rules")})
-              .second;
+      Outcomes found{item.at("outcome"), reason.is_null() ? "" : reason.get<std::string>(), item.at("rules"), {}};
+      for (const Json& step : item.at("steps")) {
+        const std::string mode = step.at("shape");
+        if (!is_pass(step.at("outcome")) || !modes.contains(mode)) continue;
+        found.passed_steps.insert(step.at("command").get<std::string>() + (mode == "file" ? "" : ", " + mode));
+      }
+      const bool is_new = cases.try_emplace(item.at("id").get<std::string>(), std::move(found)).second;
       if (!is_new) throw std::runtime_error(fmt::format("it has the case {} twice", dump_line(item.at("id"))));
     }
     if (cases.empty()) throw std::runtime_error("it has no case");
@@ -78,12 +87,17 @@ std::vector<std::string> without(const std::set<std::string>& all, const std::se
 }
 
 std::vector<std::string> notes_on(const Json& before, const Json& after) {
-  static const std::array<std::pair<const char*, const char*>, 5> kSame = {
+  static const std::array<std::pair<const char*, const char*>, 10> kSame = {
       {{"/tzmark_version", "the version of tzmark"},
        {"/corpus/manifest_sha256", "the corpus"},
        {"/adapter/profile/name", "the adapter"},
        {"/adapter/profile/version", "its version"},
-       {"/options/policies", "the policies"}}};
+       {"/options/policies", "the policies"},
+       {"/options/elapsed_max_ns", "the limit of time"},
+       {"/options/memory_max_bytes", "the limit of memory"},
+       {"/adapter/profile/commands", "the adapter's commands"},
+       {"/adapter/profile/reads", "what it reads"},
+       {"/adapter/profile/writes", "what it writes"}}};
   std::vector<std::string> notes;
   for (const auto& [pointer, what] : kSame) {
     const Json::json_pointer member(pointer);
@@ -98,7 +112,7 @@ std::string lines_of(const char* heading, const std::vector<ChangedCase>& change
   if (changed.empty()) return "";
   std::string text = fmt::format("{}:\n", heading);
   for (const ChangedCase& one : changed) {
-    text += fmt::format("    {}: {}, now {} ({})\n", one_line(one.id, kReasonMaxBytes), one_line(one.before, 40),
+    text += fmt::format("    {}: {}, now {} ({})\n", one_line(one.id, kReasonMaxBytes), one_line(one.before, 100),
                         one_line(one.after, 40), one_line(fmt::format("{}", fmt::join(one.rules, " ")), 200));
     if (!one.reason.empty()) text += fmt::format("        {}\n", one_line(one.reason, kReasonMaxBytes));
   }
@@ -124,7 +138,14 @@ ResultDiff diff_results(const Json& before, const std::string& before_file, cons
     const auto was = old.find(id), is = now.find(id);
     const std::string outcome_before = was == old.end() ? kNotAsked : was->second.outcome;
     const std::string outcome_after = is == now.end() ? kNotAsked : is->second.outcome;
-    if (outcome_before == outcome_after || (is_pass(outcome_before) && is_pass(outcome_after))) continue;
+    if (is_pass(outcome_before) && is_pass(outcome_after)) {
+      const std::vector<std::string> missing = without(was->second.passed_steps, is->second.passed_steps);
+      if (!missing.empty()) {
+        diff.lost.push_back({id, fmt::format("pass of {}", fmt::join(missing, "; ")), kNotAsked, "", is->second.rules});
+      }
+      continue;
+    }
+    if (outcome_before == outcome_after) continue;
     const Outcomes& shown = is == now.end() ? was->second : is->second;
     ChangedCase changed{id, outcome_before, outcome_after, is == now.end() ? "" : shown.reason, shown.rules};
     if (is_pass(outcome_before)) {

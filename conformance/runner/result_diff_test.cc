@@ -19,9 +19,20 @@ Json result_of(std::initializer_list<std::pair<const char*, const char*>> outcom
   Json cases = Json::array();
   for (const auto& [id, outcome] : outcomes) {
     // Cases a1 and a2 are about rule A.
-    cases.push_back({{"id", id}, {"outcome", outcome}, {"reason", nullptr}, {"rules", {std::string(1, id[0])}}});
+    Json steps = Json::array();
+    for (const char* mode : {"file", "pipe", "offset"}) {
+      steps.push_back({{"command", "decode"}, {"shape", mode}, {"outcome", outcome}});
+    }
+    cases.push_back(
+        {{"id", id}, {"outcome", outcome}, {"reason", nullptr}, {"rules", {std::string(1, id[0])}}, {"steps", steps}});
   }
-  return {{"schema", "tzmark-conformance"}, {"schema_version", kResultVersion}, {"cases", cases}};
+  return {{"schema", "tzmark-conformance"},
+          {"schema_version", kResultVersion},
+          {"adapter", {{"profile", Json::object()}}},
+          {"corpus", Json::object()},
+          {"options", Json::object()},
+          {"shapes", {{{"shape", "file"}}, {{"shape", "pipe"}}}},
+          {"cases", cases}};
 }
 
 std::vector<std::string> ids_of(const std::vector<ChangedCase>& changed) {
@@ -59,6 +70,21 @@ TEST(ResultDiff, ARuleIsGainedByItsLastCase) {
   EXPECT_THAT(both.lost, IsEmpty());
 }
 
+// A case passes by the commands that are left. What a run samples besides its input modes, another one may not.
+TEST(ResultDiff, ACommandThatIsNotAskedAnyMoreIsLost) {
+  const Json before = result_of({{"a1", "pass"}});
+  Json after = before;
+  after["cases"][0]["steps"].erase(2);
+  EXPECT_THAT(diff_of(before, after).lost, IsEmpty());
+  after["cases"][0]["steps"].erase(1);
+  const ResultDiff diff = diff_of(before, after);
+  EXPECT_THAT(text_of(diff), HasSubstr("    a1: pass of decode, pipe, now not asked (a)\n"));
+  EXPECT_THAT(annotation_lines(diff), HasSubstr("::error title=1 cases and 0 rules lost::"));
+  EXPECT_EQ(annotation_lines(diff_of(before, before)), "");
+  after["adapter"]["profile"]["commands"] = {"verify"};
+  EXPECT_THAT(diff_of(before, after).notes, ElementsAre("the adapter's commands was null, and is [\"verify\"]"));
+}
+
 TEST(ResultDiff, SaysWhatElseIsDifferent) {
   Json before = result_of({{"a1", "pass"}}), after = before;
   before["corpus"]["manifest_sha256"] = "1";
@@ -91,6 +117,11 @@ TEST(ResultDiff, RefusesWhatIsNoResult) {
   bad["cases"] = 3;
   EXPECT_THAT(refusal(bad), HasSubstr("new: "));
   EXPECT_THAT(refusal(Json::array()), HasSubstr("new: "));
+  for (const char* name : {"adapter", "corpus", "options"}) {
+    bad = good;
+    bad[name] = {1};
+    EXPECT_THAT(refusal(bad), HasSubstr("new: its")) << name;
+  }
   bad = good;
   bad["cases"][0].erase("rules");
   EXPECT_THAT(refusal(bad), HasSubstr("new: "));

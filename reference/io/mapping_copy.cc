@@ -46,13 +46,29 @@ std::optional<std::size_t> fault_in(const GuardedCopy& copy, const siginfo_t& in
   return begin < copy_begin ? 0 : begin - copy_begin;
 }
 
+// Calls the handler that was there before, as the kernel would. Returns false if there is none, or none any more.
+bool call_handler_before(int number, siginfo_t* information, void* context) {
+  const bool takes_information = (action_before.sa_flags & SA_SIGINFO) != 0;
+  if (!takes_information && (action_before.sa_handler == SIG_DFL || action_before.sa_handler == SIG_IGN)) return false;
+  static std::atomic<bool> was_called = false;
+  if (was_called.exchange(true) && (action_before.sa_flags & SA_RESETHAND) != 0) return false;
+  ::sigset_t blocked = action_before.sa_mask, before;
+  if ((action_before.sa_flags & SA_NODEFER) == 0) ::sigaddset(&blocked, number);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  if (takes_information) {
+    action_before.sa_sigaction(number, information, context);
+  } else {
+    action_before.sa_handler(number);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return true;
+}
+
 // Does what the process would have done without this handler, which stays.
 void hand_on(int number, siginfo_t* information, void* context) {
-  if ((action_before.sa_flags & SA_SIGINFO) != 0) return action_before.sa_sigaction(number, information, context);
-  if (action_before.sa_handler == SIG_IGN && !is_fault(*information)) return;
-  if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN) {
-    return action_before.sa_handler(number);
-  }
+  if (call_handler_before(number, information, context)) return;
+  const bool is_ignored = (action_before.sa_flags & SA_SIGINFO) == 0 && action_before.sa_handler == SIG_IGN;
+  if (is_ignored && !is_fault(*information)) return;
   // Ends the process: the fault comes again when this returns.
   struct sigaction end {};
   end.sa_handler = SIG_DFL;

@@ -119,6 +119,24 @@ TEST_F(BusErrorsTest, OfOthersGoToTheirHandlers) {
   EXPECT_EXIT(signals_with(before), ::testing::ExitedWithCode(0), "");
 }
 
+// A handler for one signal, which does not mend the fault: the second time, there is none.
+TEST_F(BusErrorsTest, AHandlerForOneSignalIsCalledOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ASSERT_EQ(::truncate(name_.c_str(), 0), 0);
+  const auto fault_with = [&](int flags) {
+    struct sigaction before {};
+    before.sa_flags = flags;
+    before.sa_handler = [](int) {
+      if (++others > 1) std::_Exit(2);
+    };
+    ::sigaction(SIGBUS, &before, nullptr);
+    catch_bus_errors();
+    *const_cast<volatile std::byte*>(mapped_) = std::byte{1};
+  };
+  EXPECT_EXIT(fault_with(static_cast<int>(SA_RESETHAND)), ::testing::KilledBySignal(SIGBUS), "");
+  EXPECT_EXIT(fault_with(0), ::testing::ExitedWithCode(2), "") << "another handler is called each time";
+}
+
 // Another thread truncates the file and fills it again, so that pages go between the looks at them and the copies.
 TEST_F(MappingCopyTest, AFileThatShrinksIsAnErrorOfThePath) {
   std::atomic<bool> is_changed = true;

@@ -102,7 +102,18 @@ ErrorCode code_of_failed_lookup() {
 }
 
 void refuse_failed_lookup(const std::string& what) {
-  if (const ErrorCode code = code_of_failed_lookup(); code == ErrorCode::kReadFailed) throw_errno(code, what);
+  switch (errno) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+    case ELOOP:
+    case EACCES:
+    case EPERM:
+      return;
+    default:
+      // EUCLEAN of a damaged file system, ENOTCONN of a dead server: whatever it is, it tells nothing about the entry.
+      throw_errno(ErrorCode::kReadFailed, what);
+  }
 }
 
 struct stat status_of(int fd) {

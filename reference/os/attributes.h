@@ -17,7 +17,8 @@ namespace tzmark {
 // Returns the code of a lookup that failed, from errno. What a device or a server that fails, or a lack of memory or of
 // descriptors, prevents tells nothing about the entry, and is TZE-ENV-002 as a failed read.
 ErrorCode code_of_failed_lookup();
-// Throws if a lookup failed like that, and returns if the entry is missing or this user may not look it up.
+// Returns if a lookup failed because the entry is missing or this user may not look it up, and throws TZE-ENV-002 for
+// any other error.
 void refuse_failed_lookup(const std::string& what);
 
 // Returns what fstat reports.
