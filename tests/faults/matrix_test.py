@@ -34,8 +34,8 @@ from faulty import ENVIRONMENT, FINE, UNAVAILABLE, Ended, Wrong
 
 # What else a failed run may leave: the journal of an in-place edit.
 JOURNAL = ".tzmark-intent"
-# What a save says about older checkpoints that it leaves alone.
-RETENTION = re.compile("delete|retention|may count as newer")
+# What a save says about other checkpoints that it leaves alone or cannot read.
+RETENTION = re.compile("delete|retention|may count as newer|^passed over ", re.M)
 # Of what a command changes; not that of a new file.
 OLD_MODE = 0o640
 # Faults without --full: 30 s on two cores.
@@ -388,9 +388,9 @@ def judge(
     if ended.status == FINE:
         # A list says which checkpoint it cannot read, and which line is missing; retention, what it leaves alone.
         is_told = command.name == "checkpoint list" and (
-            ended.errors or b"  unreadable: " in ended.output
+            bool(ended.errors) or b"  unreadable: " in ended.output
         )
-        is_told |= bool(command.copies and RETENTION.search(ended.errors))
+        is_told |= bool(command.copies) and bool(RETENTION.search(ended.errors))
         is_lock = case.call == "pwrite" and case.at == 1
         is_told |= is_lock and "cannot find out whether another process" in ended.errors
         if is_met and not case.may_succeed() and not is_told:
@@ -544,8 +544,8 @@ class Matrix:
         (place / f"real/model.tensors{JOURNAL}").write_bytes(b"interrupted")
         (place / "link.tensors").symlink_to("real/model.tensors")
         errors = (*ASK, "EUCLEAN", "EBADMSG", "ENOTCONN", "EINTR")
-        for call in ("lstat", "openat", "readlinkat"):
-            for error, at in itertools.product(errors, range(1, 60)):
+        for call, error in itertools.product(("lstat", "openat", "readlinkat"), errors):
+            for at in itertools.count(1):
                 met = self.scratch / f"met-{call}-{error}-{at}"
                 environment = self.environment_of(call, at, error, met)
                 ended = faulty.run(("dump", "link.tensors"), place, environment)
