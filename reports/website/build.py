@@ -99,8 +99,6 @@ def build(sources: Sources, output: Path) -> dict[str, int]:
                 if case.id in one.by_case
             ]
     site.write("style.css", site.environment.get_template("website.css.j2").render())
-    for one in tensorizer:
-        one.kept = len(one.everything.kept - one.everything.broken)
     site.add(
         "index.html",
         "website_index.html.j2",
@@ -233,7 +231,6 @@ def add_cases(site: Site, corpus: cases.Corpus) -> None:
 def add_search(site: Site) -> None:
     site.add("search.html", "website_search.html.j2", "Search")
     index = json.dumps(site.index, ensure_ascii=False, separators=(",", ":"))
-    # A line separator would end a string of old scripts.
     site.write("search-index.js", f"const searchIndex = {index};\n")
 
 

@@ -22,11 +22,15 @@ class Score:
     skipped: int = 0
 
     @property
+    def kept_count(self) -> int:
+        return len(self.kept - self.broken)
+
+    @property
     def asked(self) -> int:
         return len(self.kept | self.broken)
 
     def text(self) -> str:
-        return f"{len(self.kept - self.broken)}/{self.asked}" if self.asked else "-"
+        return f"{self.kept_count}/{self.asked}" if self.asked else "-"
 
     def shade(self) -> str:
         if not self.asked:
