@@ -15,7 +15,8 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-// A target need not have one.
+// A target need not have these.
+extern "C" __attribute__((weak)) int LLVMFuzzerInitialize(int* argc, char*** argv);
 extern "C" __attribute__((weak)) std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                                      std::size_t max_size, unsigned seed);
 
@@ -120,6 +121,7 @@ std::uint64_t mutate_until(std::chrono::steady_clock::time_point end, const std:
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (LLVMFuzzerInitialize != nullptr) LLVMFuzzerInitialize(&argc, &argv);
   std::signal(SIGABRT, tell_input);
   const auto began = std::chrono::steady_clock::now();
   const std::vector<std::filesystem::path> files = files_below(argc, argv);

@@ -54,11 +54,13 @@ void DeviceChecks::add(std::size_t number, const std::shared_ptr<LargeTensor>& l
   check(batch);
 }
 
-void DeviceChecks::finish() {
+void DeviceChecks::finish(Position end) {
   check(waiting_);
   waiting_.clear();
   std::vector<ArrivingTensor*> order;
-  for (auto& [number, tensor] : tensors_) order.push_back(&tensor);
+  for (auto& [number, tensor] : tensors_) {
+    if (number < end.tensor) order.push_back(&tensor);
+  }
 
   // SHA-256 uses one core per tensor, so several tensors are hashed in parallel.
   std::atomic<std::size_t> next = 0;
@@ -79,6 +81,13 @@ void DeviceChecks::finish() {
   }
   for (const ArrivingTensor* tensor : order) {
     if (tensor->failure) std::rethrow_exception(tensor->failure);
+  }
+  // The last one ends early.
+  const auto last = tensors_.find(end.tensor);
+  if (last == tensors_.end() || !last->second.failure) return;
+  const ArrivingTensor& tensor = last->second;
+  if (tensor.failed_message * tensor.large->stream.cipher()->message_bytes < end.offset) {
+    std::rethrow_exception(tensor.failure);
   }
 }
 

@@ -29,8 +29,9 @@ class DeviceChecks {
   void add(std::size_t number, const std::shared_ptr<LargeTensor>& large, MutableBuffer tensor, std::uint64_t offset,
            std::size_t length);
 
-  // Verifies what is left. Throws the first error in file order. REQUIRES: every part of each tensor was added.
-  void finish();
+  // Verifies what is left. Throws the first error in file order. REQUIRES: every part of each tensor was added, of
+  // those before the end.
+  void finish(Position end = {~std::size_t{0}, 0});
 
  private:
   struct CheckedPart {

@@ -121,12 +121,28 @@ class DeviceJob {
 
   std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
-  // Verifies what could not be verified piece by piece.
-  void finish() {
+  // Reads everything, and verifies what could not be verified piece by piece. Throws the first error in file order.
+  void run(MutableBuffer registered, std::uint64_t work_bytes) {
+    Pipeline pipeline(*this, pipeline_options(registered), work_bytes, &state_.data());
+    try {
+      pipeline.run();
+    } catch (...) {
+      if (checks_) find_before(pipeline.error_position());
+      throw;
+    }
     if (checks_) checks_->finish();
   }
 
  private:
+  // Throws the first error of the file before the position, if there is one.
+  void find_before(Position end) {
+    try {
+      checks_->finish(end);
+    } catch (const Error& error) {
+      if (error.error_class() == ErrorClass::kFile) throw;
+    }
+  }
+
   // SHA-256 is computed in lanes, whose parts suit the caches of the host.
   static std::size_t piece_bytes_of(const ReaderState& state, const DeviceReadOptions& options) {
     const ReadOptions& reading = state.options;
@@ -192,8 +208,7 @@ void Reader::read_into_device(std::size_t tensor, MutableBuffer out, const Devic
   const std::size_t place = state_->index.place_in_file(tensor);
   const int device = out.size == 0 ? options.device : device_of(out);
   DeviceJob job(*state_, options, device, place, place + 1, [&](std::size_t) { return out; });
-  Pipeline(job, job.pipeline_options(out), info.data_length, &state_->data()).run();
-  job.finish();
+  job.run(out, info.data_length);
 }
 
 DeviceTensors Reader::load_into_device(const DeviceReadOptions& options) const {
@@ -201,8 +216,7 @@ DeviceTensors Reader::load_into_device(const DeviceReadOptions& options) const {
   DeviceTensors loaded(tensors(), options.device);
   DeviceJob job(*state_, options, options.device, 0, tensors().size(),
                 [&](std::size_t tensor) { return loaded[tensor]; });
-  Pipeline(job, job.pipeline_options(loaded.all()), file_bytes(), &state_->data()).run();
-  job.finish();
+  job.run(loaded.all(), file_bytes());
   return loaded;
 }
 

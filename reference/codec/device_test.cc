@@ -105,12 +105,15 @@ TEST_P(DeviceTest, DamageIsFoundAsOnTheHost) {
   for (const std::uint64_t chunk_bytes : {0, 5'056, 299'968}) {
     const std::string name = write(content, chunk_bytes);
     const TensorTable table = open(name, chunk_bytes != 0, 65'536).tensors();
-    // In the middle of a large tensor, at its ends, and in a small one; two at a time, of which the first one counts.
-    const std::vector<std::vector<std::uint64_t>> places = {{table[1].data_offset + 345'678},
-                                                            {table[1].data_offset},
-                                                            {table[10].data_offset + 300'002},
-                                                            {table[4].data_offset + 17},
-                                                            {table[7].data_offset + 9, table[6].data_offset + 1}};
+    // In the middle of a large tensor, at its ends, and in a small one; two at a time, of which the first one counts,
+    // also where the second is in a header, which is read before the data of the first is verified.
+    const std::vector<std::vector<std::uint64_t>> places = {
+        {table[1].data_offset + 345'678},
+        {table[1].data_offset},
+        {table[10].data_offset + 300'002},
+        {table[4].data_offset + 17},
+        {table[7].data_offset + 9, table[6].data_offset + 1},
+        {table[1].data_offset + 345'678, table[10].data_offset - 1}};
     for (const auto& damaged : places) {
       const auto file = open_file(name, OpenMode::kModify);
       const auto damage = [&] {

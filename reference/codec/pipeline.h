@@ -39,6 +39,8 @@ class Pipeline : PieceWork {
 
   // Returns when all pieces have passed all stages. Throws the error at the lowest position.
   void run() { threads_.run(*this); }
+  // Where that error was: pieces before it have passed all stages. After run.
+  Position error_position() const { return threads_.error_position(); }
 
  private:
   using Piece = typename Job::Piece;

@@ -65,6 +65,8 @@ class PipelineThreads {
 
   // Returns when all pieces have passed all stages. Throws the error at the lowest position. Once only.
   void run(PieceWork& job);
+  // Where that error was: pieces before it have passed all stages. After run.
+  Position error_position() const { return state_.error_position; }
 
  private:
   friend struct test::PipelineView;
