@@ -124,11 +124,15 @@ class Removal {
     return false;
   }
 
+  // A directory may forbid its owner to look into it, and to change or move it. Where this fails, what follows says so.
+  static void let_owner_in(int parent, const char* name) {
+    [[maybe_unused]] const int ignored = ::fchmodat(parent, name, S_IRWXU, AT_SYMLINK_NOFOLLOW);
+  }
+
   // Does nothing if the entry is gone. Returns false if something in it cannot be removed.
   bool remove_with_content(const char* name) {
     if (is_gone_) return true;
-    // A directory may forbid its owner to look into it, and to change or move it.
-    ::fchmodat(top_, name, S_IRWXU, AT_SYMLINK_NOFOLLOW);
+    let_owner_in(top_, name);
     const int inner = ::openat(top_, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (inner < 0) return failed(errno, name).error_number == 0;
     const bool is_done = empty_inner(inner, name);
@@ -153,7 +157,7 @@ class Removal {
 
   // Moves a directory to the top, under a name that is free there.
   bool lift(int parent, const char* name) {
-    ::fchmodat(parent, name, S_IRWXU, AT_SYMLINK_NOFOLLOW);
+    let_owner_in(parent, name);
     for (;;) {
       std::array<char, 32> lifted{"lifted-"};
       std::to_chars(lifted.data() + std::strlen(lifted.data()), lifted.data() + lifted.size() - 1, lifted_++);

@@ -50,7 +50,7 @@ const char* next_name(DIR* listing) {
 Listing open_forbidden_listing(int parent, const char* name) {
   Listing listing = open_listing(parent, name);
   if (listing || errno != EACCES) return listing;
-  ::fchmodat(parent, name, S_IRWXU, AT_SYMLINK_NOFOLLOW);
+  [[maybe_unused]] const int ignored = ::fchmodat(parent, name, S_IRWXU, AT_SYMLINK_NOFOLLOW);
   return open_listing(parent, name);
 }
 

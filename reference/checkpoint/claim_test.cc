@@ -133,8 +133,8 @@ TEST(Claims, EndWithAProcessWhoseForkedChildLives) {
     char done = claims.hold(directory.name()).empty() ? 'y' : 'n';
     if (::fork() == 0) {
       ::close(ends[1]);
-      if (::write(ready[1], &done, 1) == 1) static_cast<void>(::read(ends[0], &done, 1));
-      ::_exit(0);
+      const bool has_ended = ::write(ready[1], &done, 1) == 1 && ::read(ends[0], &done, 1) == 0;
+      ::_exit(has_ended ? 0 : 1);
     }
     ::pause();
     ::_exit(1);

@@ -35,8 +35,8 @@ class LivingChild {
       const auto answer = static_cast<unsigned char>(action());
       ::close(ends_[1]);
       char none = 0;
-      if (::write(result[1], &answer, 1) == 1) static_cast<void>(::read(ends_[0], &none, 1));
-      ::_exit(0);
+      const bool has_ended = ::write(result[1], &answer, 1) == 1 && ::read(ends_[0], &none, 1) == 0;
+      ::_exit(has_ended ? 0 : 1);
     }
     unsigned char answer = 0;
     ::close(result[1]);
@@ -156,8 +156,8 @@ TEST_F(FileLocks, AreLeftToTheParentAtAnyMoment) {
       struct stat status {};
       const bool is_kept = ::fstat(kept.get(), &status) == 0 && S_ISREG(status.st_mode);
       char none = 0;
-      static_cast<void>(::read(ends_of_pipe[0], &none, 1));
-      ::_exit(is_kept ? 0 : 1);
+      const bool has_ended = ::read(ends_of_pipe[0], &none, 1) == 0;
+      ::_exit(is_kept && has_ended ? 0 : 1);
     }
     children.push_back(child);
   }

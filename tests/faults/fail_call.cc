@@ -262,6 +262,12 @@ int open(const char* name, int flags, ...) {
   return ORIGINAL(open)(name, flags, mode);
 }
 
+// What the C library's checks make of a call of open without a mode.
+int __open_2(const char* name, int flags) {
+  if (fails("open", CALLER)) return -1;
+  return ORIGINAL(open)(name, flags);
+}
+
 int openat(int directory, const char* name, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);

@@ -14,6 +14,8 @@ import unittest
 import zipfile
 from pathlib import Path
 
+import hardening
+
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 VENV = SOURCE / "build/package/venv"
 SKIPPED = 77
@@ -62,6 +64,13 @@ class Wheel(unittest.TestCase):
         self.assertGreaterEqual(len(licences), 1 + len(vendored), licences)
         for name in names:
             self.assertFalse(name.endswith((".a", ".h", ".cmake", ".pc")), name)
+
+    def test_hardening(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="tzmark-test-") as directory:
+            zipfile.ZipFile(self.wheel).extractall(directory)
+            for file in sorted(Path(directory, "tzmark").rglob("*")):
+                if file.is_file() and hardening.is_elf(file):
+                    self.assertEqual(hardening.lacking(file), [], file.name)
 
     def test_readme(self) -> None:
         section = SECTION.search((SOURCE / "README.md").read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ from pathlib import Path
 COLUMNS_MAX = 120
 
 CPP = {".h", ".cc", ".cu"}
-HASH_COMMENTED = {".sh", ".cmake"}
+HASH_COMMENTED = {".sh", ".cmake", ".mk"}
 # Data and prose that is not wrapped by hand.
 UNWRAPPED = {".json", ".svg", ".html", ".j2"}
 
@@ -40,9 +40,11 @@ Finding = tuple[int, str]
 
 
 def kind_of(path: Path, text: str) -> str:
-    """The suffix that says how the file is commented; a program without suffix counts as a shell or Python file."""
+    """The suffix that says how the file is commented; without one, the program that runs it does."""
     if path.suffix or not text.startswith("#!"):
         return path.suffix
+    if text.startswith("#!/usr/bin/make"):
+        return ".mk"
     return ".py" if "python" in text.splitlines()[0] else ".sh"
 
 
@@ -79,7 +81,9 @@ def white_space(path: Path, text: str) -> Iterator[Finding]:
     if is_case(path):
         return
     for number, line in enumerate(text.split("\n"), start=1):
-        if "\t" in (line.lstrip("\t") if path.suffix == ".go" else line):
+        # Go and make begin lines with them.
+        begins = path.suffix == ".go" or path.parts[-2:] == ("debian", "rules")
+        if "\t" in (line.lstrip("\t") if begins else line):
             yield number, "a tab"
         if line != line.rstrip():
             yield number, "blanks at the end of the line"

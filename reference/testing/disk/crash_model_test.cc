@@ -176,45 +176,46 @@ TEST(PowerLossModelTest, FindsSyncsThatNothingNeeds) {
   EXPECT_THAT(lose_power(scenario).unnoticed_syncs, ElementsAre("sync /f"));
 }
 
-// A random call of each kind that is recorded; some fail.
+// A random call of each kind that is recorded.
 void make_any_call(const std::string& directory, std::mt19937_64& random) {
   const auto any_name = [&] {
     static constexpr std::array kNames = {"/a", "/b", "/c", "/d", "/d/a", "/d/b"};
     return directory + kNames[random() % kNames.size()];
   };
+  const auto may_fail = [](ssize_t) {};
   const std::string name = any_name(), other = any_name();
   const Descriptor file(::open(name.c_str(), O_RDWR | (random() % 2 == 0 ? O_CREAT : 0) | O_CLOEXEC, 0600));
   const auto offset = static_cast<off_t>(random() % 3000);
   switch (random() % 12) {
     case 0:
-      static_cast<void>(::pwrite(file.get(), name.data(), name.size(), offset));
+      may_fail(::pwrite(file.get(), name.data(), name.size(), offset));
       break;
     case 1:
-      static_cast<void>(::ftruncate(file.get(), offset));
+      may_fail(::ftruncate(file.get(), offset));
       break;
     case 2:
-      static_cast<void>(::fallocate(file.get(), 0, offset, 100));
+      may_fail(::fallocate(file.get(), 0, offset, 100));
       break;
     case 3:
-      static_cast<void>(::fsync(file.get()));
+      may_fail(::fsync(file.get()));
       break;
     case 4:
-      static_cast<void>(::rename(name.c_str(), other.c_str()));
+      may_fail(::rename(name.c_str(), other.c_str()));
       break;
     case 5:
-      static_cast<void>(::renameat2(AT_FDCWD, name.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE));
+      may_fail(::renameat2(AT_FDCWD, name.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE));
       break;
     case 6:
-      static_cast<void>(::link(name.c_str(), other.c_str()));
+      may_fail(::link(name.c_str(), other.c_str()));
       break;
     case 7:
-      static_cast<void>(::unlink(name.c_str()));
+      may_fail(::unlink(name.c_str()));
       break;
     case 8:
-      static_cast<void>(::mkdir((directory + "/d").c_str(), 0700));
+      may_fail(::mkdir((directory + "/d").c_str(), 0700));
       break;
     case 9:
-      static_cast<void>(::rmdir((directory + "/d").c_str()));
+      may_fail(::rmdir((directory + "/d").c_str()));
       break;
     case 10:
       static_cast<void>(::open(name.c_str(), O_RDWR | O_TRUNC | O_CLOEXEC));
@@ -222,8 +223,8 @@ void make_any_call(const std::string& directory, std::mt19937_64& random) {
     default: {
       const Descriptor unnamed(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
       const std::string path = "/proc/self/fd/" + std::to_string(unnamed.get());
-      static_cast<void>(::pwrite(unnamed.get(), "unnamed", 7, 0));
-      static_cast<void>(::linkat(AT_FDCWD, path.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW));
+      may_fail(::pwrite(unnamed.get(), "unnamed", 7, 0));
+      may_fail(::linkat(AT_FDCWD, path.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW));
     }
   }
 }

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <stdexcept>
+#include <system_error>
 #include <vector>
 
 #include "io/paths.h"
@@ -18,11 +19,13 @@ void FilePool::hold(const std::string& name, FileNumber file) {
   if (::lstat(name.c_str(), &status) != 0) return;
   numbers_[status.st_ino] = file;
   // It may be there by another of its names.
-  static_cast<void>(::link(name.c_str(), name_of(file).c_str()));
+  std::error_code ignored;
+  std::filesystem::create_hard_link(name, name_of(file), ignored);
 }
 
 void FilePool::take(FileNumber file, std::span<const std::byte> content, const std::string& name) {
-  static_cast<void>(::rename(name_of(file).c_str(), name.c_str()));
+  std::error_code ignored;
+  std::filesystem::rename(name_of(file), name, ignored);
   const Descriptor opened(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   struct stat status {};
   const bool is_written =

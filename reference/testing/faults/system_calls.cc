@@ -214,6 +214,9 @@ TZMARK_WRAP(int, open, const char* name, int flags, ...) {
              __real_open(name, flags, mode));
 }
 
+// What the C library's checks make of a call without a mode.
+TZMARK_WRAP(int, __open_2, const char* name, int flags) { return __wrap_open(name, flags); }
+
 TZMARK_WRAP(int, openat, int directory, const char* name, int flags, ...) {
   TZMARK_TAKE_MODE(mode, flags);
   TZMARK_ASK(
