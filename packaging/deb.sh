@@ -1,0 +1,109 @@
+# Debian's packages, for scripts/package: to be sourced after lib.sh and bare_system.sh.
+# shellcheck shell=bash
+
+readonly deb_packages=(tzmark tzmark-mpi tzmark-corpus libtzmark-dev python3-tzmark)
+
+# debian_source SOURCE: puts the files of this checkout there, and what Debian's tools need of them at the top.
+debian_source() {
+  local source=$1 version committed
+  version=$(sed -n 's/^project(tzmark VERSION \([0-9.]*\) .*/\1/p' CMakeLists.txt)
+  committed=$(git log -1 --format=%ct)
+  rm -rf "$source"
+  mkdir -p "$source"
+  git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from - --ignore-failed-read |
+    tar --extract --directory "$source"
+  cp -R packaging/debian "$source/debian"
+  {
+    printf 'tzmark (%s) unstable; urgency=medium\n\n' "$version"
+    printf '  * What is new is in CHANGELOG.md of the source.\n\n'
+    printf ' -- The tzmark authors <tzmark@localhost>  %s\n' "$(date --utc --rfc-email --date="@$committed")"
+  } >"$source/debian/changelog"
+}
+
+# make_deb STAGE: builds the packages in that directory, and puts them out.
+make_deb() {
+  local stage=$1 tool
+  for tool in dpkg-buildpackage dh lintian; do
+    command -v "$tool" >/dev/null || fail 3 "$tool is missing; run apt-get install dpkg-dev debhelper lintian"
+  done
+  rm -rf "$stage"
+  debian_source "$stage/tzmark"
+  (
+    cd "$stage/tzmark" || exit
+    dpkg-checkbuilddeps 2>&1 || exit 3
+  ) || fail 3 "the packages above are missing; run apt-get build-dep '$stage/tzmark'"
+  if command -v ccache >/dev/null; then
+    # The helper gives the build a home directory of its own.
+    CCACHE_DIR=$(ccache --get-config cache_dir) CCACHE_BASEDIR=$stage/tzmark
+    export CCACHE_DIR CCACHE_BASEDIR PATH=/usr/lib/ccache:$PATH
+  fi
+  (
+    cd "$stage/tzmark" || exit
+    step package-deb dpkg-buildpackage --build=binary --no-sign
+  )
+  step package-lintian lintian --fail-on error,warning --info --allow-root "$stage"/tzmark_*.changes
+  put_out "$stage"/*.deb
+}
+
+# installed_files SYSTEM: prints its files, but for those of the package manager and caches.
+installed_files() {
+  (
+    cd "$1" || exit
+    find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./srv -o -path ./tmp -o -path ./var/cache \
+      -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/log \) -prune -o -print | LC_ALL=C sort
+  )
+}
+
+# The packages in a bare system where nothing else is installed: they work, nothing stays when they are removed, and the
+# tests that they bring pass.
+#
+# usage: check_deb PACKAGES STAGE DIRECTORY SUITE MIRROR KEEP
+check_deb() {
+  local out=$1 stage=$2 directory=$3 suite=$4 mirror=$5 keep=$6 name files=() temporary=''
+  for name in "${deb_packages[@]}"; do
+    files+=("$out/${name}"_*.deb)
+    [ -f "${files[-1]}" ] || fail 2 "there is no package $name; run scripts/package deb"
+  done
+  require_debootstrap
+  command -v autopkgtest >/dev/null || fail 3 "autopkgtest is missing; run apt-get install autopkgtest"
+  [ -n "$mirror" ] || mirror=$(default_mirror "$suite")
+  if [ -z "$directory" ]; then
+    directory=$(mktemp -d)
+    temporary=$directory
+  fi
+  mkdir -p "$directory"
+  system=$directory/$suite-deb
+  if [ "$keep" = no ]; then
+    # shellcheck disable=SC2064 # expanded now: the variables are local
+    trap "rm -rf --one-file-system $(printf '%q ' "$system" ${temporary:+"$temporary"})" EXIT
+  fi
+  bare_system "$system" "$suite" "$mirror" main ca-certificates
+  inside update-ca-certificates >/dev/null 2>&1
+  inside apt-get -o APT::Update::Error-Mode=any update >/dev/null
+  rm -rf "$system/srv/packages"
+  mkdir -p "$system/srv/packages"
+  cp "${files[@]}" "$system/srv/packages"
+  installed_files "$system" >"$directory/before.txt"
+
+  # shellcheck disable=SC2016 # the inner shell expands these
+  step package-install inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -y /srv/packages/*.deb'
+  inside tzmark --version
+  inside tzmark conform | tail -n 1 | tee "$directory/verdict.txt"
+  grep -q '[1-9][0-9]* passed, 0 failed' "$directory/verdict.txt" || fail 1 "tzmark conform did not pass"
+  inside tzmark bench --list-io
+  inside python3 -c 'import tzmark; print("import tzmark", tzmark.__version__)'
+
+  step package-remove inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y --autoremove "*tzmark*"'
+  installed_files "$system" >"$directory/after.txt"
+  # Packages of others may leave caches of their own.
+  diff "$directory/before.txt" "$directory/after.txt" | grep -i tzmark >"$directory/left.txt" || true
+  if [ -s "$directory/left.txt" ]; then
+    cat "$directory/left.txt" >&2
+    fail 1 "files of the packages stay"
+  fi
+  echo "removed: nothing is left"
+
+  debian_source "$stage/tzmark"
+  step package-autopkgtest autopkgtest --apt-upgrade "${files[@]}" "$stage/tzmark/" -- chroot "$system"
+  sed -n '/summary$/,$p' "build/logs/package-autopkgtest.log"
+}
