@@ -13,10 +13,11 @@ debian_source() {
   git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from - --ignore-failed-read |
     tar --extract --directory "$source"
   cp -R packaging/debian "$source/debian"
+  git describe --always --dirty --abbrev=12 >"$source/debian/commit"
   {
     printf 'tzmark (%s) unstable; urgency=medium\n\n' "$version"
     printf '  * What is new is in CHANGELOG.md of the source.\n\n'
-    printf ' -- The tzmark authors <tzmark@localhost>  %s\n' "$(date --utc --rfc-email --date="@$committed")"
+    printf ' -- The tzmark authors <tzmark@users.noreply.github.com>  %s\n' "$(date --utc --rfc-email --date="@$committed")"
   } >"$source/debian/changelog"
 }
 
@@ -24,7 +25,7 @@ debian_source() {
 make_deb() {
   local stage=$1 tool
   for tool in dpkg-buildpackage dh lintian; do
-    command -v "$tool" >/dev/null || fail 3 "$tool is missing; run apt-get install dpkg-dev debhelper lintian"
+    command -v "$tool" >/dev/null || fail 3 "$tool is missing; run apt-get install dpkg-dev debhelper dh-python lintian"
   done
   rm -rf "$stage"
   debian_source "$stage/tzmark"
@@ -39,6 +40,8 @@ make_deb() {
   fi
   (
     cd "$stage/tzmark" || exit
+    # Without the packages of symbols, which are four times as large as the others.
+    export DEB_BUILD_OPTIONS="noautodbgsym ${DEB_BUILD_OPTIONS-}"
     step package-deb dpkg-buildpackage --build=binary --no-sign
   )
   step package-lintian lintian --fail-on error,warning --info --allow-root "$stage"/tzmark_*.changes
@@ -96,7 +99,7 @@ check_deb() {
   step package-remove inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y --autoremove "*tzmark*"'
   installed_files "$system" >"$directory/after.txt"
   # Packages of others may leave caches of their own.
-  diff "$directory/before.txt" "$directory/after.txt" | grep -i tzmark >"$directory/left.txt" || true
+  diff "$directory/before.txt" "$directory/after.txt" | grep '^> .*tzmark' >"$directory/left.txt" || true
   if [ -s "$directory/left.txt" ]; then
     cat "$directory/left.txt" >&2
     fail 1 "files of the packages stay"
@@ -104,6 +107,12 @@ check_deb() {
   echo "removed: nothing is left"
 
   debian_source "$stage/tzmark"
-  step package-autopkgtest autopkgtest --apt-upgrade "${files[@]}" "$stage/tzmark/" -- chroot "$system"
+  # It mounts nothing in the system itself.
+  # shellcheck disable=SC2016 # the inner shell expands these
+  step package-autopkgtest unshare --mount --propagation private bash -euc '
+    mount -t proc proc "$1/proc"
+    shift
+    exec autopkgtest "$@"
+  ' autopkgtest "$system" --apt-upgrade "${files[@]}" "$stage/tzmark/" -- chroot "$system"
   sed -n '/summary$/,$p' "build/logs/package-autopkgtest.log"
 }

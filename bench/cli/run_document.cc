@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -134,7 +135,10 @@ std::string content_of(const std::string& file) {
   const bool is_known = ::fstat(fd, &status) == 0;
   ::fcntl(fd, F_SETFL, 0);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(::fdopen(fd, "r"), &std::fclose);
-  if (!stream) throw std::bad_alloc();
+  if (!stream) {
+    ::close(fd);
+    throw std::bad_alloc();
+  }
   // Devices may have no end.
   if (!is_known || (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))) {
     refuse(file, "is neither a regular file nor a pipe");

@@ -184,7 +184,15 @@ void check_input_modes(const InputModeOptions& input, const std::atomic<bool>& c
 
 Manifest load_corpus(const CorpusOptions& corpus, const fs::path& prefix) {
   const FileFormat& format = format_of_name(corpus.format);
-  return load_manifest(corpus.directory.empty() ? prefix / format.corpus : fs::path(corpus.directory));
+  if (!corpus.directory.empty()) return load_manifest(corpus.directory);
+  const fs::path installed = prefix / format.corpus;
+  if (!fs::exists(installed)) {
+    throw EnvironmentError(fmt::format(
+        "the corpus is not installed: there is no {}. It is a package of its own: pip install 'tzmark[corpus]', or "
+        "apt-get install tzmark-corpus",
+        installed.string()));
+  }
+  return load_manifest(installed);
 }
 
 void warn_of_stale_exclusions(const Manifest& manifest, const Profile& profile) {

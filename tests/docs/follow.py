@@ -33,7 +33,7 @@ LEFT_OUT = {
     "scripts/run",
     "scripts/test",
     "scripts/package wheel",
-    "pip install build/package/dist/tzmark-*.whl",
+    "pip install build/package/dist/tzmark*.whl",
     "tzmark conform",
 }
 # Printed after each command by the shell, with the command's status.

@@ -48,6 +48,10 @@ class Version(unittest.TestCase):
         match = re.search(rule["regex"], (SOURCE / rule["input"]).read_text())
         assert match is not None
         self.assertEqual(match["value"], self.version)
+        self.assertEqual(
+            project["project"]["optional-dependencies"]["corpus"],
+            [f"tzmark-corpus=={self.version}"],
+        )
 
     def test_documents(self) -> None:
         for name, pattern in (

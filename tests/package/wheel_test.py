@@ -19,7 +19,10 @@ import hardening
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 VENV = SOURCE / "build/package/venv"
 SKIPPED = 77
-TAG = re.compile(r"tzmark-[\d.]+-cp310-abi3-manylinux_2_(\d+)_x86_64\.whl")
+TAG = re.compile(
+    r"tzmark-[\d.]+(?:-1nogpu)?-cp310-abi3-manylinux_2_(\d+)_x86_64\.whl"
+)
+BYTES_MAX = 12_000_000
 SECTION = re.compile(r"^## Install with pip\n(.*?)^## ", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -27,6 +30,7 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 class Wheel(unittest.TestCase):
     directory: Path
     wheel: Path
+    corpus: Path
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -36,12 +40,14 @@ class Wheel(unittest.TestCase):
         subprocess.run(
             [SOURCE / "scripts/package", "wheel", "-o", cls.directory], check=True
         )
-        (cls.wheel,) = cls.directory.glob("*.whl")
+        (cls.wheel,) = cls.directory.glob("tzmark-*.whl")
+        (cls.corpus,) = cls.directory.glob("tzmark_corpus-*-py3-none-any.whl")
 
     def test_tag(self) -> None:
         match = TAG.fullmatch(self.wheel.name)
         assert match is not None, self.wheel.name
         self.assertLessEqual(int(match[1]), 34)
+        self.assertLessEqual(self.wheel.stat().st_size, BYTES_MAX)
 
     def test_content(self) -> None:
         names = zipfile.ZipFile(self.wheel).namelist()
@@ -50,10 +56,12 @@ class Wheel(unittest.TestCase):
             "tzmark/_tzmark.abi3.so",
             "tzmark/_install/bin/tzmark",
             "tzmark/_install/libexec/tzmark/tzmark-conform",
-            "tzmark/_install/share/tzmark/corpus/manifest.json",
             "tzmark/_install/share/tzmark/reports/templates/bench.html.j2",
         ):
             self.assertIn(wanted, names)
+        of_corpus = zipfile.ZipFile(self.corpus).namelist()
+        self.assertIn("tzmark/_install/share/tzmark/corpus/manifest.json", of_corpus)
+        self.assertEqual({*names} & {*of_corpus}, set())
         licences = {
             name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name
         }
