@@ -438,6 +438,13 @@ class CompareTest(unittest.TestCase):
             said = self.compare(old, old, "--floor", "floor", status=3)
             self.assertIn("floor: nests values", said)
 
+    def test_what_a_nul_byte_would_hide_is_refused(self) -> None:
+        old = self.save("old", self.document())
+        text = json.dumps(self.document())
+        (self.directory / "nul").write_text(f"{text}\0 and more")
+        said = self.compare(old, "nul", status=3)
+        self.assertIn("nul: has a NUL byte", said)
+
     def test_outputs_replace_no_input(self) -> None:
         runs = self.runs("run", 3)
         olds = [word for run in runs for word in ("--old", run)]

@@ -288,6 +288,8 @@ json parse_file(const std::string& file) {
     if (depth > kLevelsMax) refuse(file, fmt::format("nests values more than {} levels deep", kLevelsMax));
     return true;
   };
+  // The library stops at a NUL byte, which would hide all that follows it.
+  if (text.find('\0') != text.npos) refuse(file, "has a NUL byte, which no JSON has");
   return json::parse(text, refuse_depth, /*allow_exceptions=*/false);
 }
 

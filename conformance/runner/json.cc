@@ -62,10 +62,20 @@ class LimitCheck : public Json::json_sax_t {
   std::vector<std::size_t> member_counts_;  // of the objects and arrays that are open; arrays have none
 };
 
+// The library stops at a NUL byte, which would hide all that follows it.
+void refuse_nul(std::string_view text) {
+  if (const std::size_t at = text.find('\0'); at != text.npos) {
+    throw std::runtime_error(fmt::format("byte 00 at position {} of JSON text", at));
+  }
+}
+
 // file names the text in errors.
 Json parse_trusted(std::string_view text, const std::filesystem::path& file) {
   try {
+    refuse_nul(text);
     return Json::parse(text);
+  } catch (const std::runtime_error& error) {
+    throw EnvironmentError(fmt::format("{}: {}", file.string(), error.what()));
   } catch (const Json::exception& error) {
     throw EnvironmentError(fmt::format("{}: {}", file.string(), problem_of(error)));
   }
@@ -81,6 +91,7 @@ std::string problem_of(const std::exception& error) {
 }
 
 Json parse_untrusted_json(std::string_view text) {
+  refuse_nul(text);
   try {
     LimitCheck check;
     Json::sax_parse(text, &check);

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "runner/errors.h"
+
 namespace tzmark::conformance {
 namespace {
 
@@ -17,6 +19,9 @@ TEST(ParseUntrustedJson, RefusesWhatIsNotOneDocument) {
   for (const char* text : {"", "{", "{} {}", "nonsense", "{'a': 1}", "[1,]"}) {
     EXPECT_THROW(parse_untrusted_json(text), std::runtime_error) << text;
   }
+  const std::string hides = std::string("{}") + '\0' + "and more";
+  EXPECT_THROW(parse_untrusted_json(hides), std::runtime_error);
+  EXPECT_THROW(parse_json(hides, "file"), EnvironmentError);
 }
 
 TEST(ParseUntrustedJson, LimitsDepth) {

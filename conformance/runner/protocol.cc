@@ -107,6 +107,7 @@ Answer read_accepted(Command command, std::string_view stdout_text) {
   } catch (const std::exception& error) {
     return no_answer(fmt::format("exit status 0, but stdout is not one JSON document: {}", problem_of(error)));
   }
+  if (!answer.document.is_object()) return no_answer("exit status 0, but the JSON on stdout is not an object");
   return answer;
 }
 
@@ -265,7 +266,10 @@ Answer read_served_answer(Command command, std::uint64_t id, const ProcessResult
     const Json line = parse_served_line(id, process.stdout_text);
     const std::string& name = line.begin().key();
     const Json& value = line.front();
-    if (name == yes_of(command) && gives_content(command)) return {AnswerKind::kAccepted, value, {}, {}};
+    if (name == yes_of(command) && gives_content(command)) {
+      if (value.is_object()) return {AnswerKind::kAccepted, value, {}, {}};
+      return no_answer(fmt::format("answered {} with what is not an object", name));
+    }
     if (name == yes_of(command) && value == Json(true)) return {AnswerKind::kAccepted, {}, {}, {}};
     if (name == "rejected") return {AnswerKind::kRejected, {}, parse_rejection(value), {}};
     if (name == "unsupported") return {AnswerKind::kUnsupported, {}, {}, value.get<std::string>()};

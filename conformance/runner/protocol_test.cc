@@ -27,7 +27,7 @@ TEST(Answer, DecodeIsAcceptedWithOneJsonDocument) {
   const Answer accepted = answer(Command::kDecode, 0, "{\n \"data_version\": 1\n}\n");
   EXPECT_EQ(accepted.kind, AnswerKind::kAccepted);
   EXPECT_EQ(accepted.document["data_version"], 1);
-  for (const char* text : {"", "done\n", "{} {}", "{\"data_version\": 1"}) {
+  for (const char* text : {"", "done\n", "{} {}", "{\"data_version\": 1", "\"data\"", "[]", "null"}) {
     EXPECT_EQ(answer(Command::kDecode, 0, text).kind, AnswerKind::kNone) << text;
   }
 }
@@ -127,6 +127,7 @@ TEST(ServedAnswer, OneLineOfAnIdAndAnAnswer) {
 }
 
 TEST(ServedAnswer, EverythingElseIsNone) {
+  EXPECT_EQ(served(Command::kDecode, R"({"id": 7, "decoded": "data"})").kind, AnswerKind::kNone);
   for (const char* line :
        {"", "null", "[]", "{}", R"({"id": 7})", R"({"id": 8, "verified": true})", R"({"id": "7", "verified": true})",
         R"({"verified": true})", R"({"id": 7, "verified": false})", R"({"id": 7, "encoded": true})",

@@ -50,6 +50,8 @@ inline void check_bounds(std::string_view text, ErrorCode code) {
 template <typename Action>
 auto with_json(std::string_view text, ErrorCode code, Action&& action) {
   check_bounds(text, code);
+  // The library stops at a NUL byte, which would hide all that follows it.
+  if (text.find('\0') != text.npos) throw Error(code, "a NUL byte in JSON text");
   try {
     return action(Json::parse(text));
   } catch (const Json::exception& error) {

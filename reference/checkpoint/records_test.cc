@@ -79,6 +79,7 @@ TEST(ShardingJson, RefusesWhatDoesNotFitTogether) {
         std::string(R"({"world_size": 4000000000, "strategy": "Replicated"})"),
         std::string(R"({"world_size": 2, "strategy": "Other"})"), R"({"world_size": 2, "shards": [)" + shard + "]}",
         R"({"world_size": 2, "shards": [)" + shard + "," + shard + "]}",
+        std::string(R"({"world_size": 2, "strategy": "Replicated"})") + '\0' + "what follows",
         std::string(R"({"world_size": 1, "strategy": "TensorParallel", "split_dims": [1]})"),
         std::string(R"({"world_size": 1, "strategy": "TensorParallel", "split_dims": {"w": -1}})")}) {
     EXPECT_EQ(caught([&] { parse_sharding(text); }), failure(ErrorCode::kCheckpointShards)) << text;
