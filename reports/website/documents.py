@@ -46,7 +46,7 @@ class Documents:
             lambda found: f'{found[1]}src="{self._image(document, found[2])}"',
             made,
         )
-        made = made.replace("<table>", '<div class="scroll"><table>')
+        made = made.replace("<table>", '<div class="scroll" tabindex="0"><table>')
         made = made.replace("</table>", "</table></div>")
         return self._with_rules(made, to_root(self.pages[document]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import html
 import json
 import os
 import re
@@ -27,6 +28,24 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
 MATRIX = ROOT / "reports/upstream-releases/matrix.json"
 READERS = ROOT / "reports/safetensors-readers/findings.json"
+# One of each kind, but for the cases of all implementations: axe-core takes minutes for its 78,000 elements.
+READ_PAGES = (
+    *("index.html", "rules.html", "search.html", "tensorizer.html"),
+    *("findings-tensorizer.html", "guides/tuning.html"),
+    *("rules/TZR-IDX-004.html", "cases/index-kind-3.html"),
+)
+ASK_AXE = """
+axe.run().then((found) => {
+  const result = document.createElement("pre");
+  result.id = "axe";
+  result.textContent = JSON.stringify({
+    broken: found.violations.map((rule) => [rule.id, rule.nodes[0].html, rule.nodes[0].failureSummary]),
+    kept: found.passes.length,
+    ground: getComputedStyle(document.body).backgroundColor,
+  });
+  document.body.append(result);
+});
+"""
 
 
 class Scores(unittest.TestCase):
@@ -206,15 +225,18 @@ class Pages(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(os.listdir(kept), ["file"])
 
-    def in_browser(self, page: str, width: int, query: str = "") -> str:
+    def in_browser(
+        self, page: str, width: int, query: str = "", dark: bool = False
+    ) -> str:
         browser = shutil.which("chromium")
         if browser is None:
             self.skipTest("no chromium here: scripts/setup --browser")
         done = subprocess.run(
             [
                 *(browser, "--headless", "--no-sandbox", "--disable-gpu"),
-                *("--enable-logging=stderr", "--virtual-time-budget=5000"),
+                *("--enable-logging=stderr", "--virtual-time-budget=20000"),
                 *(f"--window-size={width},900", "--dump-dom"),
+                f"--blink-settings=preferredColorScheme={0 if dark else 1}",
                 f"{(self.site / page).as_uri()}{query}",
             ],
             capture_output=True,
@@ -231,6 +253,31 @@ class Pages(unittest.TestCase):
         self.assertRegex(found, r"\d+ found")
         for page in ("index.html", "tensorizer-cases.html"):
             self.assertIn("<h1", self.in_browser(page, 1280))
+
+    def test_people_can_read_it(self) -> None:
+        axe = BUILD / "axe/axe_core_python/axe.min.js"
+        if not axe.exists():
+            self.skipTest("no axe-core here: scripts/setup --browser")
+        script = axe.read_text(encoding="utf-8").replace("</script", "<\\/script")
+        grounds = set()
+        for page in READ_PAGES:
+            probe = f"{page.removesuffix('.html')}-probe.html"
+            text = (self.site / page).read_text(encoding="utf-8")
+            (self.site / probe).write_text(
+                text.replace("</body>", f"<script>{script}{ASK_AXE}</script></body>"),
+                encoding="utf-8",
+            )
+            for width, dark in ((1280, False), (400, False), (1280, True)):
+                with self.subTest(page=page, width=width, dark=dark):
+                    shown = self.in_browser(probe, width, dark=dark)
+                    found = re.search(r'<pre id="axe">(.*?)</pre>', shown, re.DOTALL)
+                    assert found is not None, shown[-2000:]
+                    result = json.loads(html.unescape(found[1]))
+                    self.assertEqual(result["broken"], [])
+                    self.assertGreater(result["kept"], 20)
+                    grounds.add((dark, result["ground"]))
+            (self.site / probe).unlink()
+        self.assertEqual(len(grounds), 2, grounds)
 
 
 if __name__ == "__main__":
