@@ -17,7 +17,8 @@ debian_source() {
   {
     printf 'tzmark (%s) unstable; urgency=medium\n\n' "$version"
     printf '  * What is new is in CHANGELOG.md of the source.\n\n'
-    printf ' -- The tzmark authors <tzmark@users.noreply.github.com>  %s\n' "$(date --utc --rfc-email --date="@$committed")"
+    printf ' -- The tzmark authors <tzmark@users.noreply.github.com>  %s\n' \
+      "$(date --utc --rfc-email --date="@$committed")"
   } >"$source/debian/changelog"
 }
 

@@ -149,9 +149,10 @@ std::optional<std::chrono::system_clock::time_point> parse_expiration(std::strin
   // A fraction of a second does not matter.
   if (zone.starts_with('.')) zone.remove_prefix(std::min(zone.find_first_not_of("0123456789", 1), zone.size()));
   if (zone != "Z" && zone != "+00:00") return std::nullopt;
-  // Later than the clock can count is as good as never.
+  // The clock counts nanoseconds, and neither the years before 1678 nor those after 2262. What is later than this is as
+  // good as never, and what is earlier has been.
   constexpr std::time_t kLatest = 7'258'118'400;  // 2200-01-01
-  return std::chrono::system_clock::from_time_t(std::min(::timegm(&date), kLatest));
+  return std::chrono::system_clock::from_time_t(std::clamp<std::time_t>(::timegm(&date), 0, kLatest));
 }
 
 TemporaryCredentials parse_credentials(std::string_view json) {

@@ -131,6 +131,9 @@ TEST(Expiration, IsATimeOfUtc) {
                                  "2026-01-01T01:02:03Z ", "2026-13-01T01:02:03Z", "2026-01-01T01:02:03."}) {
     EXPECT_FALSE(parse_expiration(text)) << text;
   }
+  // Before the first and after the last moment that the clock can count.
+  EXPECT_EQ(parse_expiration("1015-01-01T00:00:00Z"), system_clock::from_time_t(0));
+  EXPECT_GT(parse_expiration("9999-01-01T00:00:00Z"), known);
 }
 
 TEST(CredentialsAnswer, HasAllFields) {
