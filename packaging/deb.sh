@@ -68,6 +68,8 @@ check_deb() {
     files+=("$out/${name}"_*.deb)
     [ -f "${files[-1]}" ] || fail 2 "there is no package $name; run scripts/package deb"
   done
+  # Which of several would be judged?
+  [ ${#files[@]} -eq ${#deb_packages[@]} ] || fail 2 "$out has packages of several builds"
   require_debootstrap
   command -v autopkgtest >/dev/null || fail 3 "autopkgtest is missing; run apt-get install autopkgtest"
   [ -n "$mirror" ] || mirror=$(default_mirror "$suite")
@@ -87,7 +89,10 @@ check_deb() {
   rm -rf "$system/srv/packages"
   mkdir -p "$system/srv/packages"
   cp "${files[@]}" "$system/srv/packages"
+  # A system that was kept has them.
+  inside sh -c 'apt-get purge -y --autoremove "*tzmark*" >/dev/null 2>&1 || true'
   installed_files "$system" >"$directory/before.txt"
+  if grep tzmark "$directory/before.txt" >&2; then fail 1 "the system has files of tzmark before"; fi
 
   # shellcheck disable=SC2016 # the inner shell expands these
   step package-install inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -y /srv/packages/*.deb'

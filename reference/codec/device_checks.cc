@@ -59,7 +59,7 @@ void DeviceChecks::finish(Position end) {
   waiting_.clear();
   std::vector<ArrivingTensor*> order;
   for (auto& [number, tensor] : tensors_) {
-    if (number < end.tensor) order.push_back(&tensor);
+    if (number < end.tensor && (tensor.failure || tensor.is_checked())) order.push_back(&tensor);
   }
 
   // SHA-256 uses one core per tensor, so several tensors are hashed in parallel.

@@ -29,8 +29,8 @@ class DeviceChecks {
   void add(std::size_t number, const std::shared_ptr<LargeTensor>& large, MutableBuffer tensor, std::uint64_t offset,
            std::size_t length);
 
-  // Verifies what is left. Throws the first error in file order. REQUIRES: every part of each tensor was added, of
-  // those before the end.
+  // Verifies what is left. Throws the first error in file order. With an end, of the tensors before it those that came
+  // as a whole; without, REQUIRES: every part of each tensor was added.
   void finish(Position end = {~std::size_t{0}, 0});
 
  private:
@@ -48,6 +48,11 @@ class DeviceChecks {
     std::exception_ptr failure = nullptr;   // at failed_message
     std::uint64_t failed_message = 0;
 
+    bool is_checked() const {
+      std::uint64_t checked_bytes = 0;
+      for (const CheckedPart& part : checked) checked_bytes += part.length;
+      return checked_bytes == memory.size;
+    }
     const ExpectedHashes& expected() const { return *large->stream.expected(); }
   };
   struct Arrival {

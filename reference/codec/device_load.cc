@@ -140,6 +140,8 @@ class DeviceJob {
       checks_->finish(end);
     } catch (const Error& error) {
       if (error.error_class() == ErrorClass::kFile) throw;
+    } catch (...) {
+      // The error of the pipeline says more than what fails after it.
     }
   }
 

@@ -40,7 +40,8 @@ def lacking(file: Path) -> list[str]:
         "NX": re.search(r"GNU_STACK .* RW +0x", segments) is not None,
         "no text relocations": "TEXTREL" not in dynamic,
         "stack protector": not is_large or "UND __stack_chk_fail" in symbols,
-        "FORTIFY": not is_large or re.search(r"UND __\w+_chk", symbols) is not None,
+        "FORTIFY": not is_large
+        or re.search(r"UND __(?!stack_)\w+_chk\b", symbols) is not None,
         "GLIBCXX_ASSERTIONS": not is_large
         or "__glibcxx_assert_fail" in symbols
         or ASSERTION in content,

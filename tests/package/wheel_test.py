@@ -74,9 +74,13 @@ class Wheel(unittest.TestCase):
     def test_hardening(self) -> None:
         with tempfile.TemporaryDirectory(prefix="tzmark-test-") as directory:
             zipfile.ZipFile(self.wheel).extractall(directory)
-            for file in sorted(Path(directory, "tzmark").rglob("*")):
-                if file.is_file() and hardening.is_elf(file):
-                    self.assertEqual(hardening.lacking(file), [], file.name)
+            files = [
+                file for file in Path(directory, "tzmark").rglob("*") if file.is_file()
+            ]
+            binaries = [file for file in files if hardening.is_elf(file)]
+            self.assertIn("tzmark-conform", [file.name for file in binaries])
+            for file in binaries:
+                self.assertEqual(hardening.lacking(file), [], file.name)
 
     def test_readme(self) -> None:
         section = SECTION.search((SOURCE / "README.md").read_text(encoding="utf-8"))
