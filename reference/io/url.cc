@@ -200,7 +200,14 @@ std::size_t token_of(std::string_view message) {
   const std::size_t begin = url_in(message.substr(0, token_bytes));
   if (begin == message.npos) return token_bytes;
   const std::size_t host_end = message.find_first_of("/\n", message.find("://", begin) + 3);
-  const std::size_t at = message.substr(0, host_end).rfind('@');
+  std::size_t at = message.substr(0, host_end).rfind('@');
+  if (at == message.npos) {
+    // Behind the mark, a slash may belong to the password, too; what has a scheme of its own is another URL.
+    at = message.substr(0, message.find_first_of(" \t\n", token_bytes)).find('@', token_bytes);
+    if (at != message.npos && message.substr(token_bytes, at - token_bytes).find("://") != message.npos) {
+      return token_bytes;
+    }
+  }
   if (at == message.npos || at < token_bytes) return token_bytes;
   return std::min(message.find_first_of(kEnds, at), message.size());
 }

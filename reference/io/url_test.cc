@@ -83,6 +83,9 @@ TEST(Url, OfAMessageHasNoSecrets) {
   EXPECT_EQ(without_secrets("http://u#'secret@h/a"), "http://u");
   EXPECT_EQ(without_secrets("http://u:12?'secret@h/a"), "http://...");
   EXPECT_EQ(without_secrets("a://http://u:secret@h/"), "a://http://h/");
+  // A password with a quotation mark and a slash; behind a whole URL, another one is not a part of it.
+  EXPECT_EQ(without_secrets("http://u:1'ecre/t@h/a: b"), "http://...: b");
+  EXPECT_EQ(without_secrets("'http://h/a','http://u:secret@h/'"), "'http://h/a','http://h/'");
   for (const char* const plain :
        {"", " ", "tzmark: a: error TZE-ENV-001: cannot open: No such file\n", "http://h/x?...: error", "a://b c@d",
         "http://h:80/a@b", "file://u:p@h", "://", "x://"}) {
