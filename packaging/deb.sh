@@ -6,7 +6,7 @@ readonly deb_packages=(tzmark tzmark-mpi tzmark-corpus libtzmark-dev python3-tzm
 # debian_source SOURCE: puts the files of this checkout there, and what Debian's tools need of them at the top.
 debian_source() {
   local source=$1 version committed
-  version=$(sed -n 's/^project(tzmark VERSION \([0-9.]*\) .*/\1/p' CMakeLists.txt)
+  version=$(project_version)
   committed=$(git log -1 --format=%ct)
   rm -rf "$source"
   mkdir -p "$source"

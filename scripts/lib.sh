@@ -27,6 +27,9 @@ require_release_number() {
     fail 2 "$(printf %q "$1") is not a release number such as 2.12.1"
 }
 
+# project_version: prints the version that CMakeLists.txt states.
+project_version() { sed -n 's/^project(tzmark VERSION \([0-9.]*\) .*/\1/p' "$root/CMakeLists.txt"; }
+
 # build_dir PRESET: prints the build directory of the preset in CMakePresets.json.
 build_dir() {
   if [ "$1" = release ]; then printf '%s/build\n' "$root"; else printf '%s/build/%s\n' "$root" "$1"; fi

@@ -17,7 +17,7 @@ from common import results
 from common.outcomes import BY_NAME, Json
 from conformance import matrix_page
 from website import corpus as cases
-from website import scores
+from website import scores, storage
 from website.documents import Documents, to_root
 
 FORMATS = {"tensorizer": "corpus", "safetensors": "safetensors"}
@@ -32,10 +32,12 @@ FINDINGS = {
 NAVIGATION = (
     ("tensorizer.html", "tensorizer"),
     ("safetensors.html", "safetensors"),
+    ("storage.html", "storage"),
     ("rules.html", "rules"),
     ("cases.html", "cases"),
     ("guides.html", "guides"),
 )
+BASELINES = "reports/baselines"
 FIRST_PAGE_BYTES_MAX = 300_000
 
 
@@ -124,7 +126,9 @@ def build(sources: Sources, output: Path) -> dict[str, int]:
         "tensorizer-cases.html",
         sources.render("matrix.html.j2", matrix_page.view(matrix)),
     )
-    add_documents(site, set(corpus.rules))
+    machines = storage.load(root, BASELINES)
+    add_documents(site, set(corpus.rules), machines)
+    add_storage(site, machines)
     add_rules(site, corpus)
     add_cases(site, corpus)
     add_search(site)
@@ -137,12 +141,14 @@ def build(sources: Sources, output: Path) -> dict[str, int]:
         "cases": len(corpus.cases),
         "rules": len(corpus.rules),
         "implementations": len(tensorizer) + len(safetensors["readers"]),
+        "machines": len(machines),
     }
 
 
-def add_documents(site: Site, rules: set[str]) -> None:
+def add_documents(site: Site, rules: set[str], machines: list[storage.Machine]) -> None:
     root = site.sources.root
-    pages = dict(FINDINGS)
+    pages = {one.document: f"storage/{one.name}.html" for one in machines}
+    pages.update(FINDINGS)
     guides = [
         *("README.md", "CHANGELOG.md", "SECURITY.md", "ARCHITECTURE.md"),
         *SPECIFICATIONS.values(),
@@ -170,6 +176,25 @@ def add_documents(site: Site, rules: set[str]) -> None:
         shutil.copyfile(root / image, target)
     items = [(pages[one], title_of(site, pages[one]), one) for one in guides]
     site.add("guides.html", "website_list.html.j2", "Guides", groups=[("All", items)])
+
+
+def add_storage(site: Site, machines: list[storage.Machine]) -> None:
+    """Adds a page of all machines, and the page and figures of each result."""
+    for machine in machines:
+        for one in machine.measurements:
+            directory = site.output / f"storage/{machine.name}/{one.name}"
+            directory.mkdir(parents=True)
+            for name, content in one.files.items():
+                (directory / name).write_bytes(content)
+    titles = {one.name: title_of(site, f"storage/{one.name}.html") for one in machines}
+    site.add(
+        "storage.html",
+        "website_storage.html.j2",
+        "Storage",
+        machines=machines,
+        titles=titles,
+    )
+    site.index.append(("Storage", "storage.html", "; ".join(titles.values())))
 
 
 def title_of(site: Site, page: str) -> str:

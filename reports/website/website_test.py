@@ -21,7 +21,7 @@ except ImportError:
     sys.exit(77)
 
 from common import results
-from website import build, scores
+from website import build, scores, storage
 from website.documents import Documents, slug
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ MATRIX = ROOT / "reports/upstream-releases/matrix.json"
 READERS = ROOT / "reports/safetensors-readers/findings.json"
 # One of each kind, but for the cases of all implementations: axe-core takes minutes for its 78,000 elements.
 READ_PAGES = (
-    *("index.html", "rules.html", "search.html", "tensorizer.html"),
+    *("index.html", "rules.html", "search.html", "tensorizer.html", "storage.html"),
     *("findings-tensorizer.html", "guides/tuning.html"),
     *("rules/TZR-IDX-004.html", "cases/index-kind-3.html"),
 )
@@ -131,6 +131,41 @@ class Scores(unittest.TestCase):
                 scores.safetensors(file)
 
 
+class Storage(unittest.TestCase):
+    def test_a_result_that_is_not_whole_is_refused(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            root = Path(name)
+            shutil.copytree(ROOT / build.BASELINES, root / "machines")
+            (machine, *_) = storage.load(root, "machines")
+            self.assertGreater(len(machine.measurements[0].rows), 5)
+            self.assertEqual([name for name, _ in machine.facts], list(storage.FACTS))
+            place = root / f"machines/{machine.name}"
+            file = sorted(place.glob("*.json"))[0]
+            whole = file.read_text()
+            for change in (
+                lambda result: result["warnings"].append("interrupted: half of it"),
+                lambda result: result["results"].clear(),
+                lambda result: result["results"][0]["samples"].__delitem__(
+                    slice(2, 99)
+                ),
+                lambda result: result["results"][0].__setitem__("rate", None),
+                lambda result: result.__setitem__("kind", "tune"),
+                lambda result: result.__delitem__("machine"),
+            ):
+                result = json.loads(whole)
+                change(result)
+                file.write_text(json.dumps(result))
+                with self.assertRaises((results.NotAResult, KeyError)):
+                    storage.load(root, "machines")
+            file.write_text(whole[:-1000])
+            with self.assertRaises(results.NotAResult):
+                storage.load(root, "machines")
+            file.write_text(whole)
+            (place / "README.md").unlink()
+            with self.assertRaises(results.NotAResult):
+                storage.load(root, "machines")
+
+
 class DocumentTest(unittest.TestCase):
     def test_anchors_are_those_of_github(self) -> None:
         self.assertEqual(
@@ -205,7 +240,10 @@ class Pages(unittest.TestCase):
         self.assertIn("index entry 0: kind = 3", page)
 
     def test_pages_can_be_read_by_programs(self) -> None:
-        for name in ("index", "tensorizer", "safetensors", "search", "guides/FORMAT"):
+        for name in (
+            *("index", "tensorizer", "safetensors", "storage", "search"),
+            "guides/FORMAT",
+        ):
             page = (self.site / f"{name}.html").read_text()
             self.assertIn('<html lang="en">', page)
             self.assertEqual(len(re.findall(r"<h1[ >]", page)), 1, name)

@@ -32,6 +32,9 @@ def main(document: str, words: str) -> int:
         for name in DIRECTORIES:
             (Path(directory) / name).symlink_to(source / name)
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        # As after the installation, which is left out here.
+        if any(line.startswith("pip install build/") for line in all_commands(text)):
+            environment["PATH"] = f"{build}/bin:{environment['PATH']}"
         try:
             Follower(Path(directory), environment).follow(BLOCK.findall(text))
         except BusyMachine as busy:

@@ -21,7 +21,8 @@ VENV = SOURCE / "build/package/venv"
 SKIPPED = 77
 TAG = re.compile(r"tzmark-[\d.]+(?:-1nogpu)?-cp310-abi3-manylinux_2_(\d+)_x86_64\.whl")
 BYTES_MAX = 12_000_000
-SECTION = re.compile(r"^## Install with pip\n(.*?)^## ", re.MULTILINE | re.DOTALL)
+# The first screen of the document.
+SECTION = re.compile(r"\A# tzmark\n(.*?)^## In a clone\n", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
