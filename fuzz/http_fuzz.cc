@@ -46,6 +46,9 @@ void read_values(std::string_view text) {
   tells_completion(text);
 }
 
+// A shorter one may be part of anything.
+constexpr std::size_t kSecretBytesMin = 4;
+
 void read_url(std::string_view text) {
   without_secrets(text);
   if (const std::string scheme = url_scheme(text); scheme != "http" && scheme != "https") return;
@@ -56,8 +59,17 @@ void read_url(std::string_view text) {
         fuzz::expect(again.address() == url.address(), "a URL that was read is the same again");
         fuzz::expect(again.user.empty() && again.password.empty(), "an address has no user");
         last_part_of_url(text);
-        const Url shown = parse_url(without_secrets(text));
-        fuzz::expect(shown.user.empty() && shown.password.empty(), "a message has no user and no password");
+        const std::string shown = without_secrets(text);
+        const std::size_t secret = text.find(url.password);
+        if (url.password.size() >= kSecretBytesMin && secret != text.npos &&
+            text.find(url.password, secret + 1) == text.npos) {
+          fuzz::expect(shown.find(url.password) == shown.npos, "a message has no password");
+        }
+        // Behind a blank or a quotation mark may be other text of the message, with an "@" of its own.
+        if (text.find_first_of(" \t\n\"'") == text.npos) {
+          const Url again_shown = parse_url(shown);
+          fuzz::expect(again_shown.user.empty() && again_shown.password.empty(), "a message has no user");
+        }
       },
       {ErrorClass::kUsage});
 }

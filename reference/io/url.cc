@@ -200,14 +200,11 @@ std::size_t token_of(std::string_view message) {
   const std::size_t begin = url_in(message.substr(0, token_bytes));
   if (begin == message.npos) return token_bytes;
   const std::size_t host_end = message.find_first_of("/\n", message.find("://", begin) + 3);
-  std::size_t at = message.substr(0, host_end).rfind('@');
-  if (at == message.npos) {
-    // Behind the mark, a slash may belong to the password, too; what has a scheme of its own is another URL.
-    at = message.substr(0, message.find_first_of(" \t\n", token_bytes)).find('@', token_bytes);
-    if (at != message.npos && message.substr(token_bytes, at - token_bytes).find("://") != message.npos) {
-      return token_bytes;
-    }
-  }
+  // Behind the mark, a slash may belong to the password, too; what has a scheme of its own is another URL.
+  const std::size_t rest_end = std::min(message.find_first_of(" \t\n", token_bytes), message.find("://", token_bytes));
+  std::size_t at = message.substr(0, rest_end).rfind('@');
+  const std::size_t at_of_host = message.substr(0, host_end).rfind('@');
+  if (at == message.npos || (at_of_host != message.npos && at_of_host > at)) at = at_of_host;
   if (at == message.npos || at < token_bytes) return token_bytes;
   return std::min(message.find_first_of(kEnds, at), message.size());
 }
@@ -223,7 +220,7 @@ std::string without_secrets(std::string_view message) {
     // The punctuation of the message is not a part of the URL.
     std::size_t end = token.size();
     while (begin < end && std::string_view(":;,)").find(token[end - 1]) != std::string_view::npos) --end;
-    if (begin == token.npos || token.substr(begin, end - begin).ends_with("?...")) {
+    if (begin == token.npos) {
       text += token;
     } else {
       text += token.substr(0, begin);

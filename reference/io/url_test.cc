@@ -85,7 +85,11 @@ TEST(Url, OfAMessageHasNoSecrets) {
   EXPECT_EQ(without_secrets("a://http://u:secret@h/"), "a://http://h/");
   // A password with a quotation mark and a slash; behind a whole URL, another one is not a part of it.
   EXPECT_EQ(without_secrets("http://u:1'ecre/t@h/a: b"), "http://...: b");
+  EXPECT_EQ(without_secrets("http://u:a'b/c@d'secret@h/ b"), "http://... b");
+  EXPECT_EQ(without_secrets("http://u:secret@b'c/secret@h/ b"), "http://... b");
   EXPECT_EQ(without_secrets("'http://h/a','http://u:secret@h/'"), "'http://h/a','http://h/'");
+  // A query as a message shows one.
+  EXPECT_EQ(without_secrets("http://u:secret@h/a?...: b"), "http://h/a?...: b");
   for (const char* const plain :
        {"", " ", "tzmark: a: error TZE-ENV-001: cannot open: No such file\n", "http://h/x?...: error", "a://b c@d",
         "http://h:80/a@b", "file://u:p@h", "://", "x://"}) {
