@@ -40,6 +40,8 @@ void read_values(std::string_view text) {
   parse_expiration(text);
   can_be_sent(text);
   is_strong(text);
+  is_role_name(text);
+  if (url_scheme(text) == "s3") fuzz::accepts([&] { s3_location(text, AwsSettings{}); }, {ErrorClass::kUsage});
   fuzz::accepts([&] { parse_credentials(text); }, {ErrorClass::kEnvironment});
   parse_aws_file(text);
   for (const std::string_view element : {"UploadId", "Code", "Message", "ETag"}) xml_text(text, element);

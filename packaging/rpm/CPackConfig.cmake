@@ -1,5 +1,5 @@
-# The packages of rpm, for scripts/package rpm: the command, and the corpus of the suite. The environment names the build,
-# TZMARK_BUILD_DIR, and its version, TZMARK_VERSION.
+# The packages of rpm, for scripts/package rpm: the command, and the corpus of the suite. The environment names the
+# build, TZMARK_BUILD_DIR, and its version, TZMARK_VERSION.
 set(build "$ENV{TZMARK_BUILD_DIR}")
 set(CPACK_PACKAGE_VERSION "$ENV{TZMARK_VERSION}")
 if(NOT build OR NOT CPACK_PACKAGE_VERSION)

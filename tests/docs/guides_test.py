@@ -33,7 +33,7 @@ def main(document: str, words: str) -> int:
             (Path(directory) / name).symlink_to(source / name)
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         # As after the installation, which is left out here.
-        if any(line.startswith("pip install build/") for line in all_commands(text)):
+        if "\npip install build/" in text:
             environment["PATH"] = f"{build}/bin:{environment['PATH']}"
         try:
             Follower(Path(directory), environment).follow(BLOCK.findall(text))
