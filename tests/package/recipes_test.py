@@ -140,7 +140,9 @@ class Recipes(unittest.TestCase):
             with self.subTest(recipe=name):
                 stated = stated_options((SOURCE / name).read_text())
                 self.assertTrue(stated)
-                self.assertLessEqual(stated - {"TZMARK_BUILD_DIR", "TZMARK_VERSION"}, declared)
+                self.assertLessEqual(
+                    stated - {"TZMARK_BUILD_DIR", "TZMARK_VERSION"}, declared
+                )
 
     def test_version_is_that_of_the_project(self) -> None:
         self.assertIn(f'version("{self.version}", tag="v{self.version}")', SPACK)
