@@ -17,10 +17,10 @@ check_image() {
   mkdir -p "$directory"
   system=$directory/$suite-image
   export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
-  local storage=(--root "$directory/images" --runroot "$directory/images-run")
+  local source=$system-source storage=(--root "$system-store" --runroot "$system-run")
   if [ "$keep" = no ]; then
     # shellcheck disable=SC2064 # expanded now: the variables are local
-    trap "rm -rf --one-file-system $(printf '%q ' "$system" "$directory/images" "$directory/images-run" \
+    trap "rm -rf --one-file-system $(printf '%q ' "$system" "$system-store" "$system-run" "$system-source" \
       ${temporary:+"$temporary"})" EXIT
   fi
   bare_system "$system" "$suite" "$mirror" main ca-certificates
@@ -32,11 +32,11 @@ check_image() {
   buildah "${storage[@]}" commit --quiet "$container" localhost/debian-bare >/dev/null
   buildah "${storage[@]}" rm "$container" >/dev/null
   # The build takes what is committed, as a clone has it.
-  rm -rf "$directory/image-source"
-  git -c safe.directory='*' clone --quiet --no-hardlinks . "$directory/image-source"
+  rm -rf "$source"
+  git -c safe.directory='*' clone --quiet --no-hardlinks . "$source"
   step package-image buildah "${storage[@]}" build --pull-never --network host \
-    --build-arg DEBIAN=localhost/debian-bare --tag localhost/tzmark "$directory/image-source"
-  rm -rf "$directory/image-source"
+    --build-arg DEBIAN=localhost/debian-bare --tag localhost/tzmark --file "$source/Containerfile" "$source"
+  rm -rf "$source"
   container=$(buildah "${storage[@]}" from --pull-never localhost/tzmark)
   buildah "${storage[@]}" run "$container" -- tzmark --version
   buildah "${storage[@]}" run "$container" -- tzmark conform | tail -n 1 | tee "$directory/verdict.txt"

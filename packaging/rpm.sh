@@ -7,6 +7,7 @@ make_rpm() {
   for tool in cpack rpmbuild rpmlint; do
     command -v "$tool" >/dev/null || fail 3 "$tool is missing; run apt-get install cmake rpm rpmlint"
   done
+  rm -rf "$stage"
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   # As the wheel: the C++ library is part of the programs, so that they run on other systems than this one. Kernels for
   # GPUs are left to who asks for them, and so is MPI, of which each system has its own.
@@ -15,7 +16,6 @@ make_rpm() {
     -DCMAKE_SKIP_RPATH=ON -DTZMARK_CUDA="${TZMARK_CUDA:-OFF}" -DTZMARK_MPI=OFF -DTZMARK_PYTHON=OFF \
     -DTZMARK_STATIC_CXX=ON -DTZMARK_BUILD_TESTS=OFF -DTZMARK_BUILD_FUZZERS=OFF ${launcher[@]+"${launcher[@]}"}
   step package-rpm-build cmake --build "$stage/build"
-  rm -rf "$stage/packages"
   SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) TZMARK_BUILD_DIR=$stage/build TZMARK_VERSION=$(project_version) \
     step package-rpm cpack --config packaging/rpm/CPackConfig.cmake -B "$stage/packages"
   step package-rpmlint rpmlint --strict --config packaging/rpm/rpmlint.toml "$stage"/packages/*.rpm
@@ -27,11 +27,18 @@ make_rpm() {
 #
 # usage: check_rpm PACKAGES DIRECTORY SUITE MIRROR KEEP
 check_rpm() {
-  local out=$1 directory=$2 suite=$3 mirror=$4 keep=$5 files=() temporary='' library
+  local out=$1 directory=$2 suite=$3 mirror=$4 keep=$5 files=() temporary='' library libraries
   files=("$out"/tzmark-[0-9]*.x86_64.rpm "$out"/tzmark-corpus-*.noarch.rpm)
   [[ -f ${files[0]} && -f ${files[-1]} ]] || fail 2 "there are no packages of rpm; run scripts/package rpm"
   # Which of several would be judged?
-  [ ${#files[@]} -eq 2 ] || fail 2 "$out has packages of several builds"
+  library=${files[0]##*/tzmark-}
+  [[ ${#files[@]} -eq 2 && ${files[1]} == *"/tzmark-corpus-${library%.x86_64.rpm}.noarch.rpm" ]] ||
+    fail 2 "$out has packages of several builds"
+  case $suite in
+    bookworm) libraries=libtinyxml2-9,libssl3,libcurl4 ;;
+    trixie) libraries=libtinyxml2-11,libssl3t64,libcurl4t64 ;;
+    *) fail 2 "the libraries of $suite are not known here" ;;
+  esac
   require_debootstrap
   [ -n "$mirror" ] || mirror=$(default_mirror "$suite")
   if [ -z "$directory" ]; then
@@ -44,7 +51,7 @@ check_rpm() {
     # shellcheck disable=SC2064 # expanded now: the variables are local
     trap "rm -rf --one-file-system $(printf '%q ' "$system" ${temporary:+"$temporary"})" EXIT
   fi
-  bare_system "$system" "$suite" "$mirror" main rpm,libsodium23,libisal2,liburing2,libssl3,zlib1g,libtinyxml2-9,libcurl4
+  bare_system "$system" "$suite" "$mirror" main "rpm,libsodium23,libisal2,liburing2,zlib1g,$libraries"
   if [ -e "$system/usr/bin/c++" ]; then fail 1 "the bare system has a compiler"; fi
   rm -rf "$system/srv/packages"
   mkdir -p "$system/srv/packages"

@@ -169,7 +169,9 @@ std::string display_name(std::string_view file_name) {
   const std::string scheme = url_scheme(file_name);
   if (scheme.empty()) return local_display_name(file_name);
   const RawUrl raw = cut(file_name);
-  // Where the parts are not clear, a secret may be in any of them.
+  // Where the parts are not clear, a secret may be in any of them. "http://h/a,http://user:secret@h/b":
+  const std::size_t inner = file_name.find("://", file_name.find("://") + 3);
+  if (inner != file_name.npos && file_name.find('@', inner) != file_name.npos) return scheme + "://...";
   // "http://user:1234/5@host/": a password that has to be encoded and is not.
   const bool is_cut_password =
       !raw.port.empty() && file_name.find('@', raw.port.end() - file_name.begin()) != file_name.npos;

@@ -88,6 +88,7 @@ TEST(Url, OfAMessageHasNoSecrets) {
   EXPECT_EQ(without_secrets("http://u:a'b/c@d'secret@h/ b"), "http://... b");
   EXPECT_EQ(without_secrets("http://u:secret@b'c/secret@h/ b"), "http://... b");
   EXPECT_EQ(without_secrets("'http://h/a','http://u:secret@h/'"), "'http://h/a','http://h/'");
+  EXPECT_EQ(without_secrets("http://u:secret@h/a,s3://v:secret@h/b c"), "http://... c");
   // A query as a message shows one.
   EXPECT_EQ(without_secrets("http://u:secret@h/a?...: b"), "http://h/a?...: b");
   for (const char* const plain :

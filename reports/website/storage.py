@@ -47,20 +47,25 @@ def load(root: Path, directory: str) -> list[Machine]:
             raise NotAResult(f"{place}: has no results")
         if not (place / "README.md").is_file():
             raise NotAResult(f"{place}: has no README.md")
-        documents = [report.read(file) for file in files]
-        machines.append(
-            Machine(
-                place.name,
-                f"{directory}/{place.name}/README.md",
-                list(shown_facts(documents[0])),
-                [
-                    measurement(file, document)
-                    for file, document in zip(files, documents)
-                ],
-            )
-        )
+        try:
+            machines.append(machine_of(place, f"{directory}/{place.name}", files))
+        except NotAResult:
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            # The schema lists the required members.
+            raise NotAResult(f"{place}: incomplete: {error!r}") from error
     machines.sort(key=lambda machine: dict(machine.facts)["Started"], reverse=True)
     return machines
+
+
+def machine_of(place: Path, name: str, files: list[Path]) -> Machine:
+    documents = [report.read(file) for file in files]
+    return Machine(
+        place.name,
+        f"{name}/README.md",
+        list(shown_facts(documents[0])),
+        [measurement(file, document) for file, document in zip(files, documents)],
+    )
 
 
 def shown_facts(document: Json) -> Iterator[tuple[str, str]]:

@@ -31,6 +31,7 @@ RUN = re.compile(r"^ *(?:- )?run: (.+)", re.MULTILINE)
 # They install and build, and one of them runs this test; tests/package/wheel_test.py follows those of the wheel.
 LEFT_OUT = {
     "scripts/run",
+    "scripts/setup",
     "scripts/test",
     "scripts/package wheel",
     "pip install build/package/dist/tzmark*.whl",

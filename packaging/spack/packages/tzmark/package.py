@@ -1,7 +1,7 @@
 """The recipe of Spack for tzmark; docs/installing.md says how to use it."""
 
 try:
-    from spack_repo.builtin.build_systems.cmake import CMakePackage
+    from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
 except ImportError:
     pass  # Before Spack 1.0 the next line has it.
 from spack.package import *
