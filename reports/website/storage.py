@@ -14,7 +14,7 @@ from common.results import NotAResult
 # Of a machine, in the order of the page; the page of each result has all of them.
 FACTS = ("CPU", "Memory", "GPU", "Device", "File system", "Kernel", "Started")
 
-# With fewer there is no interval.
+# What the benchmark takes of the slowest, peers; a median of fewer says little.
 SAMPLES_MIN = 3
 
 
