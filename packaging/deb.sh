@@ -1,5 +1,6 @@
 # Debian's packages, for scripts/package: to be sourced after lib.sh and bare_system.sh.
-# shellcheck shell=bash
+# system_to_check sets system and notes.
+# shellcheck shell=bash disable=SC2154
 
 readonly deb_packages=(tzmark tzmark-mpi tzmark-corpus libtzmark-dev python3-tzmark)
 
@@ -49,41 +50,20 @@ make_deb() {
   put_out "$stage"/*.deb
 }
 
-# installed_files SYSTEM: prints its files, but for those of the package manager and caches.
-installed_files() {
-  (
-    cd "$1" || exit
-    find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./srv -o -path ./tmp -o -path ./var/cache \
-      -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/log \) -prune -o -print | LC_ALL=C sort
-  )
-}
-
 # The packages in a bare system where nothing else is installed: they work, nothing stays when they are removed, and the
 # tests that they bring pass.
 #
 # usage: check_deb PACKAGES STAGE DIRECTORY SUITE MIRROR KEEP
 check_deb() {
-  local out=$1 stage=$2 directory=$3 suite=$4 mirror=$5 keep=$6 name files=() temporary=''
+  local out=$1 stage=$2 directory=$3 suite=$4 mirror=$5 keep=$6 name files=()
   for name in "${deb_packages[@]}"; do
     files+=("$out/${name}"_*.deb)
     [ -f "${files[-1]}" ] || fail 2 "there is no package $name; run scripts/package deb"
   done
   # Which of several would be judged?
   [ ${#files[@]} -eq ${#deb_packages[@]} ] || fail 2 "$out has packages of several builds"
-  require_debootstrap
   command -v autopkgtest >/dev/null || fail 3 "autopkgtest is missing; run apt-get install autopkgtest"
-  [ -n "$mirror" ] || mirror=$(default_mirror "$suite")
-  if [ -z "$directory" ]; then
-    directory=$(mktemp -d)
-    temporary=$directory
-  fi
-  mkdir -p "$directory"
-  system=$directory/$suite-deb
-  if [ "$keep" = no ]; then
-    # shellcheck disable=SC2064 # expanded now: the variables are local
-    trap "rm -rf --one-file-system $(printf '%q ' "$system" ${temporary:+"$temporary"})" EXIT
-  fi
-  bare_system "$system" "$suite" "$mirror" main ca-certificates
+  system_to_check deb "$directory" "$suite" "$mirror" "$keep" ca-certificates
   inside update-ca-certificates >/dev/null 2>&1
   inside apt-get -o APT::Update::Error-Mode=any update >/dev/null
   rm -rf "$system/srv/packages"
@@ -91,26 +71,18 @@ check_deb() {
   cp "${files[@]}" "$system/srv/packages"
   # A system that was kept has them.
   inside sh -c 'apt-get purge -y --autoremove "*tzmark*" >/dev/null 2>&1 || true'
-  installed_files "$system" >"$directory/before.txt"
-  if grep tzmark "$directory/before.txt" >&2; then fail 1 "the system has files of tzmark before"; fi
+  note_files
 
   # shellcheck disable=SC2016 # the inner shell expands these
   step package-install inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -y /srv/packages/*.deb'
   inside tzmark --version
-  inside tzmark conform | tail -n 1 | tee "$directory/verdict.txt"
-  grep -q '[1-9][0-9]* passed, 0 failed' "$directory/verdict.txt" || fail 1 "tzmark conform did not pass"
+  inside tzmark conform | tail -n 1 | tee "$notes/verdict.txt"
+  grep -q '[1-9][0-9]* passed, 0 failed' "$notes/verdict.txt" || fail 1 "tzmark conform did not pass"
   inside tzmark bench --list-io
   inside python3 -c 'import tzmark; print("import tzmark", tzmark.__version__)'
 
   step package-remove inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y --autoremove "*tzmark*"'
-  installed_files "$system" >"$directory/after.txt"
-  # Packages of others may leave caches of their own.
-  diff "$directory/before.txt" "$directory/after.txt" | grep '^> .*tzmark' >"$directory/left.txt" || true
-  if [ -s "$directory/left.txt" ]; then
-    cat "$directory/left.txt" >&2
-    fail 1 "files of the packages stay"
-  fi
-  echo "removed: nothing is left"
+  check_nothing_is_left
 
   debian_source "$stage/tzmark"
   # It mounts nothing in the system itself.

@@ -1,29 +1,17 @@
 # The image of Containerfile, for scripts/package: to be sourced after lib.sh and bare_system.sh.
-# shellcheck shell=bash
+# system_to_check sets system and notes.
+# shellcheck shell=bash disable=SC2154
 
 # Builds the image on a Debian that debootstrap makes, as registries may be out of reach, and runs it. Everything is in
 # the directory: images, and the systems that they are made in.
 #
 # usage: check_image DIRECTORY SUITE MIRROR KEEP
 check_image() {
-  local directory=$1 suite=$2 mirror=$3 keep=$4 temporary='' container started=$SECONDS
-  require_debootstrap
+  local directory=$1 suite=$2 mirror=$3 keep=$4 container started=$SECONDS
   command -v buildah >/dev/null || fail 3 "buildah is missing; run apt-get install buildah"
-  [ -n "$mirror" ] || mirror=$(default_mirror "$suite")
-  if [ -z "$directory" ]; then
-    directory=$(mktemp -d)
-    temporary=$directory
-  fi
-  mkdir -p "$directory"
-  system=$directory/$suite-image
+  system_to_check image "$directory" "$suite" "$mirror" "$keep" ca-certificates -source -store -run
   export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
   local source=$system-source storage=(--root "$system-store" --runroot "$system-run")
-  if [ "$keep" = no ]; then
-    # shellcheck disable=SC2064 # expanded now: the variables are local
-    trap "rm -rf --one-file-system $(printf '%q ' "$system" "$system-store" "$system-run" "$system-source" \
-      ${temporary:+"$temporary"})" EXIT
-  fi
-  bare_system "$system" "$suite" "$mirror" main ca-certificates
   inside update-ca-certificates >/dev/null 2>&1
   # What the caches of the package manager hold is fetched anew.
   rm -rf "$system"/var/cache/apt/archives/*.deb
@@ -39,8 +27,8 @@ check_image() {
   rm -rf "$source"
   container=$(buildah "${storage[@]}" from --pull-never localhost/tzmark)
   buildah "${storage[@]}" run "$container" -- tzmark --version
-  buildah "${storage[@]}" run "$container" -- tzmark conform | tail -n 1 | tee "$directory/verdict.txt"
-  grep -q '^[1-9][0-9]* passed, 0 failed' "$directory/verdict.txt" || fail 1 "tzmark conform did not pass in the image"
+  buildah "${storage[@]}" run "$container" -- tzmark conform | tail -n 1 | tee "$notes/verdict.txt"
+  grep -q '^[1-9][0-9]* passed, 0 failed' "$notes/verdict.txt" || fail 1 "tzmark conform did not pass in the image"
   buildah "${storage[@]}" run "$container" -- tzmark bench --list-io
   buildah "${storage[@]}" run "$container" -- python3 -c 'import tzmark; print("import tzmark", tzmark.__version__)'
   [ "$(buildah "${storage[@]}" inspect --format '{{.OCIv1.Config.Entrypoint}}' "$container")" = "[tzmark]" ] ||

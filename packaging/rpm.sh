@@ -1,5 +1,6 @@
-# The packages of rpm, for scripts/package: to be sourced after lib.sh, bare_system.sh and deb.sh.
-# shellcheck shell=bash
+# The packages of rpm, for scripts/package: to be sourced after lib.sh and bare_system.sh.
+# system_to_check sets system and notes.
+# shellcheck shell=bash disable=SC2154
 
 # make_rpm STAGE: builds the packages in that directory, and puts them out.
 make_rpm() {
@@ -27,7 +28,7 @@ make_rpm() {
 #
 # usage: check_rpm PACKAGES DIRECTORY SUITE MIRROR KEEP
 check_rpm() {
-  local out=$1 directory=$2 suite=$3 mirror=$4 keep=$5 files=() temporary='' library libraries
+  local out=$1 directory=$2 suite=$3 mirror=$4 keep=$5 files=() library libraries
   files=("$out"/tzmark-[0-9]*.x86_64.rpm "$out"/tzmark-corpus-*.noarch.rpm)
   [[ -f ${files[0]} && -f ${files[-1]} ]] || fail 2 "there are no packages of rpm; run scripts/package rpm"
   # Which of several would be judged?
@@ -39,51 +40,33 @@ check_rpm() {
     trixie) libraries=libtinyxml2-11,libssl3t64,libcurl4t64 ;;
     *) fail 2 "the libraries of $suite are not known here" ;;
   esac
-  require_debootstrap
-  [ -n "$mirror" ] || mirror=$(default_mirror "$suite")
-  if [ -z "$directory" ]; then
-    directory=$(mktemp -d)
-    temporary=$directory
-  fi
-  mkdir -p "$directory"
-  system=$directory/$suite-rpm
-  if [ "$keep" = no ]; then
-    # shellcheck disable=SC2064 # expanded now: the variables are local
-    trap "rm -rf --one-file-system $(printf '%q ' "$system" ${temporary:+"$temporary"})" EXIT
-  fi
-  bare_system "$system" "$suite" "$mirror" main "rpm,libsodium23,libisal2,liburing2,zlib1g,$libraries"
+  system_to_check rpm "$directory" "$suite" "$mirror" "$keep" \
+    "rpm,libsodium23,libisal2,liburing2,zlib1g,$libraries"
   if [ -e "$system/usr/bin/c++" ]; then fail 1 "the bare system has a compiler"; fi
   rm -rf "$system/srv/packages"
   mkdir -p "$system/srv/packages"
   cp "${files[@]}" "$system/srv/packages"
   # A system that was kept has them.
   inside sh -c 'rpm --erase tzmark tzmark-corpus 2>/dev/null || true'
-  installed_files "$system" >"$directory/before.txt"
-  if grep tzmark "$directory/before.txt" >&2; then fail 1 "the system has files of tzmark before"; fi
+  note_files
 
-  inside sh -c 'rpm --query --package --requires /srv/packages/tzmark-[0-9]*.rpm' >"$directory/requires.txt"
+  inside sh -c 'rpm --query --package --requires /srv/packages/tzmark-[0-9]*.rpm' >"$notes/requires.txt"
   # Such as libsodium.so.23()(64bit) or libc.so.6(GLIBC_2.34)(64bit).
-  grep -o '^lib[^(]*\.so\.[0-9]*' "$directory/requires.txt" | sort -u >"$directory/libraries.txt"
-  [ "$(wc -l <"$directory/libraries.txt")" -ge 5 ] || fail 1 "the package names hardly a library that it needs"
+  grep -o '^lib[^(]*\.so\.[0-9]*' "$notes/requires.txt" | sort -u >"$notes/libraries.txt"
+  [ "$(wc -l <"$notes/libraries.txt")" -ge 5 ] || fail 1 "the package names hardly a library that it needs"
   while IFS= read -r library; do
     [ -n "$(find "$system/lib" "$system/usr/lib" -name "$library" -print -quit)" ] ||
       fail 1 "the package needs $library, which is not among those that docs/installing.md names"
-  done <"$directory/libraries.txt"
-  printf 'needs: %s\n' "$(tr '\n' ' ' <"$directory/libraries.txt")"
+  done <"$notes/libraries.txt"
+  printf 'needs: %s\n' "$(tr '\n' ' ' <"$notes/libraries.txt")"
 
   # The system's own packages are not those of rpm.
   inside sh -c 'rpm --install --nodeps /srv/packages/*.rpm'
   inside tzmark --version
-  inside tzmark conform | tail -n 1 | tee "$directory/verdict.txt"
-  grep -q '^[1-9][0-9]* passed, 0 failed' "$directory/verdict.txt" || fail 1 "tzmark conform did not pass"
+  inside tzmark conform | tail -n 1 | tee "$notes/verdict.txt"
+  grep -q '^[1-9][0-9]* passed, 0 failed' "$notes/verdict.txt" || fail 1 "tzmark conform did not pass"
   inside tzmark bench --list-io
   inside sh -c 'rpm --verify --nodeps tzmark tzmark-corpus' || fail 1 "installed files are not those of the packages"
   inside rpm --erase tzmark-corpus tzmark
-  installed_files "$system" >"$directory/after.txt"
-  diff "$directory/before.txt" "$directory/after.txt" | grep '^> .*tzmark' >"$directory/left.txt" || true
-  if [ -s "$directory/left.txt" ]; then
-    cat "$directory/left.txt" >&2
-    fail 1 "files of the packages stay"
-  fi
-  echo "removed: nothing is left"
+  check_nothing_is_left
 }

@@ -38,3 +38,54 @@ bare_system() {
   find /usr/local/share/ca-certificates -name '*.crt' -exec cp {} "$system/usr/local/share/ca-certificates/" \;
   touch "$mark"
 }
+
+# system_to_check NAME DIRECTORY SUITE MIRROR KEEP PACKAGES [SUFFIX...]: begins a check: makes a bare system with those
+# packages and sets system to its directory, and notes to a new one for what the check writes down. MIRROR and DIRECTORY
+# may be empty, for this machine's mirror and a temporary directory. Unless KEEP is yes, both go when the script ends,
+# and so does what has the system's name with such a suffix.
+system_to_check() {
+  local directory=$2 mirror=$4 made=() suffix
+  require_debootstrap
+  [ -n "$mirror" ] || mirror=$(default_mirror "$3")
+  if [ -z "$directory" ]; then
+    directory=$(mktemp -d)
+    made=("$directory")
+  fi
+  system=$directory/$3-$1 notes=$directory/$3-$1-notes
+  made+=("$system" "$notes")
+  for suffix in "${@:7}"; do made+=("$system$suffix"); done
+  if [ "$5" = no ]; then
+    # Quoted, because a name with a space would be those of two other files.
+    # shellcheck disable=SC2064 # expanded now: the variables are local
+    trap "rm -rf --one-file-system $(printf '%q ' "${made[@]}")" EXIT
+  fi
+  rm -rf --one-file-system "${notes:?}"
+  mkdir -p "$notes"
+  bare_system "$system" "$3" "$mirror" main "$6"
+}
+
+# installed_files SYSTEM: prints its files, but for those of the package manager and caches.
+installed_files() {
+  (
+    cd "$1" || exit
+    find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./srv -o -path ./tmp -o -path ./var/cache \
+      -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/log \) -prune -o -print | LC_ALL=C sort
+  )
+}
+
+# note_files: notes which files the system to check has before packages are installed.
+note_files() {
+  installed_files "$system" >"$notes/before.txt"
+  if grep tzmark "$notes/before.txt" >&2; then fail 1 "the system has files of tzmark before"; fi
+}
+
+# check_nothing_is_left: ends the script if files of the packages stay; packages of others may leave caches.
+check_nothing_is_left() {
+  installed_files "$system" >"$notes/after.txt"
+  diff "$notes/before.txt" "$notes/after.txt" | grep '^> .*tzmark' >"$notes/left.txt" || true
+  if [ -s "$notes/left.txt" ]; then
+    cat "$notes/left.txt" >&2
+    fail 1 "files of the packages stay"
+  fi
+  echo "removed: nothing is left"
+}
