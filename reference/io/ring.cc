@@ -154,7 +154,9 @@ bool Ring::is_entered(int result) {
 }
 
 void Ring::look_again(unsigned& failures) {
-  const int result = ::io_uring_get_events(&ring_);
+  // The thread of a polled ring may sleep and never have seen what it was shown.
+  const unsigned flags = IORING_ENTER_GETEVENTS | (is_polled() ? IORING_ENTER_SQ_WAKEUP : 0U);
+  const int result = ::io_uring_enter(static_cast<unsigned>(ring_.ring_fd), 0, 0, flags, nullptr);
   if (result >= 0 || result == -EINTR) {
     failures = 0;
   } else if (++failures == kLooksMax) {

@@ -67,8 +67,10 @@ class Ring {
   }
 
  private:
-  // The number of entries that the kernel may be processing.
-  std::uint64_t taken() const { return begun_ - completed_ - (is_polled() ? 0 : unsubmitted()); }
+  // The number of entries that the kernel may be processing: the thread of a polled ring takes what it is shown.
+  std::uint64_t taken() const {
+    return begun_ - completed_ - (is_polled() ? ring_.sq.sqe_tail - *ring_.sq.ktail : unsubmitted());
+  }
   bool is_entered(int result);
   void look_again(unsigned& failures);
 

@@ -435,7 +435,9 @@ TZMARK_FAIL_RING(io_uring_queue_init_params, (unsigned entries, io_uring* ring, 
                  (entries, ring, parameters))
 TZMARK_FAIL_SUBMISSION(io_uring_submit, (io_uring* ring), (ring))
 TZMARK_FAIL_SUBMISSION(io_uring_submit_and_wait, (io_uring* ring, unsigned count), (ring, count))
-TZMARK_FAIL_RING(io_uring_get_events, (io_uring* ring), (ring))
+TZMARK_FAIL_RING(io_uring_enter,
+                 (unsigned ring, unsigned entries, unsigned completions, unsigned flags, sigset_t* signals),
+                 (ring, entries, completions, flags, signals))
 TZMARK_FAIL_RING(io_uring_register_buffers, (io_uring* ring, const iovec* parts, unsigned count), (ring, parts, count))
 TZMARK_FAIL_RING(io_uring_register_files, (io_uring* ring, const int* files, unsigned count), (ring, files, count))
 // clang-format on

@@ -94,7 +94,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "io_uring_queue_init_params": ("ENOMEM", "EMFILE", "ENOMEM+"),
     "io_uring_submit": RING,
     "io_uring_submit_and_wait": RING,
-    "io_uring_get_events": ("EINTR", "EAGAIN"),
+    "io_uring_enter": ("EINTR", "EAGAIN"),
     "io_uring_register_buffers": ("ENOMEM",),
     "io_uring_register_files": ("ENOMEM", "EMFILE"),
 }

@@ -16,6 +16,7 @@
 #include <ctime>
 #include <functional>
 #include <stdexcept>
+#include <thread>
 
 namespace tzmark::test {
 namespace {
@@ -51,15 +52,24 @@ struct Breaking {
 Breaking breaking;
 std::atomic<std::int64_t> in_kernel = 0;
 
+// Shows entries to the thread of a polled ring as io_uring_submit does, but only when it has fallen asleep.
+void show_while_the_thread_sleeps(const io_uring& ring) {
+  while ((io_uring_smp_load_acquire(ring.sq.kflags) & IORING_SQ_NEED_WAKEUP) == 0) std::this_thread::yield();
+  io_uring_smp_store_release(ring.sq.ktail, ring.sq.sqe_tail);
+}
+
 // A call that hands entries to the kernel, and one that does no more than that.
 using Submit = std::function<int()>;
 int entering(const io_uring& ring, const Submit& call, const Submit& submit_only) {
   const bool breaks = breaking.armed && breaking.calls.fetch_add(1) >= breaking.call;
   if (breaks && breaking.when == BrokenRings::When::kBeforeTheKernelTakesEntries) return -breaking.error_number;
   // The thread of a polled ring takes entries at any time; they are its own from the moment when they are shown to it.
-  const unsigned* const taken = (ring.flags & IORING_SETUP_SQPOLL) != 0 ? ring.sq.ktail : ring.sq.khead;
+  const bool is_polled = (ring.flags & IORING_SETUP_SQPOLL) != 0;
+  const unsigned* const taken = is_polled ? ring.sq.ktail : ring.sq.khead;
   const unsigned before = *taken;
-  const int result = breaks ? submit_only() : call();
+  const bool sleeps = breaks && is_polled && breaking.when == BrokenRings::When::kBeforeItsThreadWakes;
+  if (sleeps) show_while_the_thread_sleeps(ring);
+  const int result = sleeps ? 0 : breaks ? submit_only() : call();
   in_kernel += *taken - before;
   return breaks ? -breaking.error_number : result;
 }
@@ -283,11 +293,12 @@ TZMARK_WRAP(int, io_uring_submit_and_wait, io_uring* ring, unsigned count) {
       [&] { return __real_io_uring_submit(ring); });
 }
 
-TZMARK_WRAP(int, io_uring_get_events, io_uring* ring) {
+TZMARK_WRAP(int, io_uring_enter, unsigned ring, unsigned entries, unsigned completions, unsigned flags,
+            sigset_t* signals) {
   // A ring that breaks for a while can be asked again: every other call fails.
   static std::atomic<unsigned> calls = 0;
   const bool fails = breaking.is_met() && (breaking.when == BrokenRings::When::kForEver || ++calls % 2 == 0);
-  return fails ? -breaking.error_number : __real_io_uring_get_events(ring);
+  return fails ? -breaking.error_number : __real_io_uring_enter(ring, entries, completions, flags, signals);
 }
 
 TZMARK_WRAP(int, nanosleep, const timespec* time, timespec* left) {

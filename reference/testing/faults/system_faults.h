@@ -64,6 +64,7 @@ class BrokenRings {
  public:
   enum class When {
     kBeforeTheKernelTakesEntries,
+    kBeforeItsThreadWakes,  // of a polled ring: the entries are there to be taken, but the thread sleeps
     kAfterwards,
     kForEver,  // afterwards, and the kernel completes nothing any more
   };
