@@ -39,6 +39,8 @@ TOLD = re.compile(
     r"|: unreadable, and not counted by retention: |, so retention deletes nothing$"
     r"|^run/step-\d+(/tzmark-unfinished)?: cannot (read its status|open the directory): "
 )
+# Of what is drawn at random; scripts/test takes the id of the commit.
+SEED = int(os.environ.get("TZMARK_SEED", "1"))
 # Longer than any command here takes on a busy machine.
 PATIENCE_S = float(os.environ.get("TZMARK_PATIENCE_S", "60"))
 

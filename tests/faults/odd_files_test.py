@@ -217,7 +217,7 @@ def main() -> int:
         default="TZMARK_FULL" in os.environ,
         help="every option with every thing",
     )
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=faulty.SEED)
     options = parser.parse_args()
     tasks = [(tried, thing) for tried in USES for thing in THINGS]
     if not options.full:
@@ -226,7 +226,7 @@ def main() -> int:
         odd = Odd(scratch)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(odd.attempt, [(n, *task) for n, task in enumerate(tasks)]))
-    print(f"{len(tasks)} odd files: {dict(odd.counts)}")
+    print(f"{len(tasks)} odd files, seed {options.seed}: {dict(odd.counts)}")
     for line in odd.wrong[:99]:
         print(line, file=sys.stderr)
     return 0 if odd.counts["one error"] > 0 and not odd.wrong else 1
