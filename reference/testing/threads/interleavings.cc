@@ -362,8 +362,9 @@ InterleavingCounts Orders::explore(const std::function<void()>& body) {
 }  // namespace
 
 InterleavingCounts explore_interleavings(const InterleavingOptions& options, const std::function<void()>& body) {
-  if (options.state && options.interruptions_max != std::numeric_limits<unsigned>::max()) {
-    throw std::logic_error("states are only for orders with any number of interruptions");
+  if (options.state &&
+      (options.interruptions_max != std::numeric_limits<unsigned>::max() || options.early_wakes_max != 0)) {
+    throw std::logic_error("states are only for orders with any number of interruptions, where no wait ends early");
   }
   const OneCore one_core;
   Orders all(options);

@@ -24,7 +24,7 @@ struct InterleavingOptions {
   // Waits that end early, in one order.
   unsigned early_wakes_max = 0;
   // What the further course depends on, besides what the threads wait for and where: the same text for the same state.
-  // Called while all threads stand still. Only with unlimited interruptions.
+  // Called while all threads stand still. Only with unlimited interruptions, and without waits that end early.
   std::function<std::string()> state = {};
   bool repeats_states = false;  // counts states, and gives no order up: to check that a description suffices
   std::uint64_t runs_max = std::numeric_limits<std::uint64_t>::max();
