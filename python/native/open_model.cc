@@ -360,10 +360,11 @@ TensorMemory OpenModel::read_into_device(std::size_t tensor, Verification verify
   return memory;
 }
 
-void OpenModel::read_into(std::span<const Target> targets, Verification verify) const {
+void OpenModel::read_into(std::span<const ReadTarget> targets, Verification verify) const {
   DeviceReadOptions options;
   options.verify = verify;
   std::vector<SlicedTensor> slices;
+  std::vector<ReadTarget> on_host, on_device;
   for (const auto& [tensor, given] : targets) {
     meter_->check();
     // Nothing has no place.
@@ -373,18 +374,17 @@ void OpenModel::read_into(std::span<const Target> targets, Verification verify) 
       throw Error(ErrorCode::kUsage, std::to_string(out.size) + " bytes of memory for a tensor of " +
                                          std::to_string(memory.broadcast ? 0 : memory.bytes));
     }
-    if (out.kind == MemoryKind::kDevice) {
-      if (tensors_) {
-        tensors_->read_into_device(tensor, out, options);
-      } else {
-        safetensors_->read_into_device(tensor, out, options);
-      }
-    } else if (tensors_) {
-      tensors_->read(tensor, out, verify);
+    const bool is_on_device = out.kind == MemoryKind::kDevice;
+    if (tensors_) {
+      (is_on_device ? on_device : on_host).push_back({tensor, out});
+    } else if (is_on_device) {
+      safetensors_->read_into_device(tensor, out, options);
     } else {
       slices.push_back({tensor, Runs(memory.shape, whole(tensor), memory.dtype.item_bytes), out});
     }
   }
+  if (!on_host.empty()) tensors_->read(on_host, verify);
+  if (!on_device.empty()) tensors_->read_into_device(on_device, options);
   if (!slices.empty()) tzmark::py::read_slices(source(), std::move(slices), threads_, *meter_);
 }
 

@@ -84,11 +84,7 @@ class OpenModel {
   std::uint64_t bytes_of(std::span<const Slice> slices) const;
   // Reads whole tensors into memory of the caller, of the size of each, on the host or on one GPU. If this throws, the
   // content of that memory is undefined.
-  struct Target {
-    std::size_t tensor = 0;
-    MutableBuffer out;
-  };
-  void read_into(std::span<const Target> targets, Verification verify) const;
+  void read_into(std::span<const ReadTarget> targets, Verification verify) const;
   // Parts of tensors, in one allocation of the host or of a GPU. Hashes, which cover whole tensors, are not checked.
   std::vector<TensorMemory> read_slices(std::span<const Slice> slices, HostMemory::Pages pages,
                                         std::optional<int> device) const;

@@ -266,8 +266,8 @@ PyObject* read_slices(PyObject* self, PyObject* arguments) {
 }
 
 // From a list of (tensor, address, size in bytes, whether it is memory of a GPU).
-std::vector<OpenModel::Target> targets_of(const OpenModel& model, PyObject* list) {
-  std::vector<OpenModel::Target> targets;
+std::vector<ReadTarget> targets_of(const OpenModel& model, PyObject* list) {
+  std::vector<ReadTarget> targets;
   for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
     Py_ssize_t tensor = 0;
     std::uint64_t address = 0, bytes = 0;
@@ -288,10 +288,10 @@ PyObject* read_into(PyObject* self, PyObject* arguments) {
   const char* verify = nullptr;
   if (PyArg_ParseTuple(arguments, "O!sO:read_into", &PyList_Type, &list, &verify, &progress) == 0) return nullptr;
   return method(self, [&](const auto& model) {
-    const std::vector<OpenModel::Target> targets = targets_of(*model, list);
+    const std::vector<ReadTarget> targets = targets_of(*model, list);
     const Verification checks = verification(verify);
     std::uint64_t bytes = 0;
-    for (const OpenModel::Target& target : targets) bytes += target.out.size;
+    for (const ReadTarget& target : targets) bytes += target.out.size;
     run_on(*model, bytes, progress, [&] { model->read_into(targets, checks); });
     return none();
   });

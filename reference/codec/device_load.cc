@@ -199,18 +199,43 @@ void warm_up(const DeviceReadOptions& options, unsigned threads) {
 }
 
 void Reader::read_into_device(std::size_t tensor, MutableBuffer out, const DeviceReadOptions& options) const {
+  const ReadTarget target{tensor, out};
+  read_into_device(std::span(&target, 1), options);
+}
+
+void Reader::read_into_device(std::span<const ReadTarget> targets, const DeviceReadOptions& options) const {
   require_gpu();
-  const TensorInfo info = tensors()[tensor];
-  state_->check_room(tensor, out.size);
-  if (out.kind != MemoryKind::kDevice) throw Error(ErrorCode::kUsage, "read_into_device() reads into GPU memory only");
-  if (info.meta()) {
+  for (const auto& [tensor, out] : targets) {
+    state_->check_room(tensor, out.size);
+    if (out.kind != MemoryKind::kDevice) {
+      throw Error(ErrorCode::kUsage, "read_into_device() reads into GPU memory only");
+    }
+  }
+  std::vector<ReadTarget> sorted(targets.begin(), targets.end());
+  for (auto& [tensor, out] : sorted) {
+    if (!tensors()[tensor].meta()) continue;
     fill_with_zeros(out);
     out = out.sub(0, 0);
   }
-  const std::size_t place = state_->index.place_in_file(tensor);
-  const int device = out.size == 0 ? options.device : device_of(out);
-  DeviceJob job(*state_, options, device, place, place + 1, [&](std::size_t) { return out; });
-  job.run(out, info.data_length);
+  const auto device_for = [&](const ReadTarget& t) { return t.out.size == 0 ? options.device : device_of(t.out); };
+  const auto read = [&](std::span<const ReadTarget> run, int device) {
+    std::uint64_t data_bytes = 0;
+    for (const ReadTarget& target : run) data_bytes += target.out.size;
+    const std::size_t first = state_->index.place_in_file(run.front().tensor);
+    DeviceJob job(*state_, options, device, first, first + run.size(),
+                  [&](std::size_t tensor) { return run[state_->index.place_in_file(tensor) - first].out; });
+    job.run(run.size() == 1 ? run.front().out : MutableBuffer(), data_bytes);
+  };
+  for (std::span<const ReadTarget> run : runs_in_file(*state_, sorted)) {
+    while (!run.empty()) {
+      const int device = device_for(run.front());
+      // For gpudirect, the memory of each tensor is registered by itself.
+      std::size_t count = 1;
+      while (!state_->data().moves_device_memory() && count < run.size() && device_for(run[count]) == device) ++count;
+      read(run.first(count), device);
+      run = run.subspan(count);
+    }
+  }
 }
 
 DeviceTensors Reader::load_into_device(const DeviceReadOptions& options) const {

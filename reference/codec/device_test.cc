@@ -94,6 +94,61 @@ TEST_P(DeviceTest, OneTensorGoesIntoMemoryOfTheCaller) {
   EXPECT_EQ(test::error_of([&] { reader.read_into_device(1, std::span(host), {}); }), ErrorCode::kUsage);
 }
 
+TEST_P(DeviceTest, SeveralTensorsGoIntoMemoryOfTheCaller) {
+  const test::Content content = several_sizes();
+  const std::size_t meta = content.data.size() - 1;
+  for (const std::uint64_t chunk_bytes : {0, 65'536}) {
+    const std::string name = write(content, chunk_bytes, Layout::kV5Segments);
+    const Reader reader = open(name, chunk_bytes != 0, 65'536);
+    // Out of order, with one that is left out, and the last one before others.
+    const std::vector<std::size_t> wanted = {10, 9, 1, 2, 3, meta, 4, 6, 7, 8, 0};
+    std::vector<std::vector<std::byte>> host;
+    std::vector<DeviceMemory> device;
+    std::vector<ReadTarget> on_the_host, on_device;
+    for (const std::size_t i : wanted) {
+      const std::size_t bytes = i == meta ? 28 : content.data[i].size();
+      host.emplace_back(bytes, std::byte{1});
+      device.emplace_back(bytes);
+      if (bytes != 0) device.back().copy_from_host(0, host.back());
+    }
+    for (std::size_t n = 0; n < wanted.size(); ++n) {
+      on_the_host.push_back({wanted[n], std::span(host[n])});
+      on_device.push_back({wanted[n], device[n].buffer()});
+    }
+    reader.read(on_the_host, chunk_bytes == 0 ? Verification::kCrc32 : Verification::kAll);
+    reader.read_into_device(on_device, test::in_small_copies());
+    for (std::size_t n = 0; n < wanted.size(); ++n) {
+      const auto& expected = wanted[n] == meta ? std::vector<std::byte>(28) : content.data[wanted[n]];
+      EXPECT_EQ(host[n], expected) << wanted[n];
+      EXPECT_EQ(on_host(device[n].buffer()), expected) << wanted[n];
+    }
+
+    // Nothing is written if one does not fit; nothing is asked for, too.
+    std::ranges::fill(host[2], std::byte{7});
+    on_the_host.back().out = on_the_host.back().out.sub(0, 2);
+    on_device.back().out = on_device.back().out.sub(0, 2);
+    EXPECT_EQ(test::error_of([&] { reader.read(on_the_host); }), ErrorCode::kUsage);
+    EXPECT_EQ(test::error_of([&] { reader.read_into_device(on_device, {}); }), ErrorCode::kUsage);
+    EXPECT_EQ(test::error_of([&] { reader.read(on_device); }), ErrorCode::kUsage);
+    EXPECT_EQ(host[2], std::vector(host[2].size(), std::byte{7}));
+    reader.read(std::span<const ReadTarget>());
+    reader.read_into_device(std::span<const ReadTarget>(), {});
+
+    // Damage of one of them is found.
+    const auto file = open_file(name, OpenMode::kModify);
+    const std::uint64_t place = reader.tensors()[7].data_offset + 5;
+    std::vector<std::byte> byte = test::read(*file, place, 1);
+    byte[0] ^= std::byte{0x10};
+    file->write_at(place, std::span(byte));
+    on_the_host.pop_back();
+    on_device.pop_back();
+    const auto alone = failure_of([&] { reader.read(7, std::span(host[8])); });
+    ASSERT_TRUE(alone);
+    EXPECT_EQ(failure_of([&] { reader.read(on_the_host); }), alone);
+    EXPECT_EQ(failure_of([&] { reader.read_into_device(on_device, test::in_small_copies()); }), alone);
+  }
+}
+
 TEST_P(DeviceTest, TheHostComputesNothingOfWhatPassesItBy) {
   const Reader reader = open(write(several_sizes(), 0), false, 65'536);
   const auto error = test::error_of([&] { reader.load_into_device({.compute = DeviceCompute::kHost}); });

@@ -45,6 +45,9 @@ struct ReaderState {
   }
 };
 
+// Sorts targets as their tensors are in the file, and returns those that follow each other there.
+std::vector<std::span<const ReadTarget>> runs_in_file(const ReaderState& state, std::vector<ReadTarget>& targets);
+
 struct Reader::State final : ReaderState {
   using ReaderState::ReaderState;
 };

@@ -111,6 +111,12 @@ class LoadedTensors {
   std::vector<Range> ranges_;
 };
 
+// Memory to read a tensor into.
+struct ReadTarget {
+  std::size_t tensor = 0;
+  MutableBuffer out;
+};
+
 class Reader final : public TensorSource {
  public:
   explicit Reader(std::unique_ptr<File> file, ReadOptions options = {});
@@ -156,13 +162,24 @@ class Reader final : public TensorSource {
   // zeroed. If this throws, the content of out is undefined.
   void read(std::size_t tensor, MutableBuffer out, Verification verify = Verification::kAll) const;
 
+  // The same for several tensors, of which those that follow each other in the file are read together. Nothing is
+  // written if the memory of one does not fit.
+  void read(std::span<const ReadTarget> targets, Verification verify = Verification::kAll) const;
+
   // Reads every tensor into memory that it allocates.
   LoadedTensors load(Verification verify = Verification::kAll,
                      HostMemory::Pages pages = HostMemory::Pages::kHuge) const;
 
+  // Checks tensors that are in memory, and were not verified when they were read, against the hashes of the file, of
+  // which it reads the headers alone; a program can use them meanwhile, but must not write to them. loaded: of every
+  // tensor, in the order of tensors(); empty for meta tensors; all on the host, or on one GPU, from which what the host
+  // hashes is copied back. Calls progress. Throws the first error in file order, and kUsage for other memory.
+  void check_loaded(std::span<const ConstBuffer> loaded, Verification verify = Verification::kAll) const;
+
   // Like read and load, into GPU memory: see tzmark/device.h. If read_into_device throws, the content of out is
-  // undefined. Throws kUsage unless out.kind == kDevice.
+  // undefined. Throws kUsage unless out.kind == kDevice. The targets may be of several GPUs.
   void read_into_device(std::size_t tensor, MutableBuffer out, const DeviceReadOptions& options) const;
+  void read_into_device(std::span<const ReadTarget> targets, const DeviceReadOptions& options) const;
   DeviceTensors load_into_device(const DeviceReadOptions& options) const;
 
   // Reads the tensor's header and compares it with the index. The stream checks MACs, but not hashes.
