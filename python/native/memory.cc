@@ -183,6 +183,14 @@ Ref make_buffer(TensorMemory memory) {
   return object;
 }
 
+const TensorMemory& memory_of_buffer(PyObject* object) {
+  if (Py_TYPE(object) != reinterpret_cast<PyTypeObject*>(buffer_type)) {
+    PyErr_SetString(PyExc_TypeError, "a Buffer of this module is needed");
+    throw PythonError{};
+  }
+  return memory_of(object);
+}
+
 Ref shape_tuple(std::span<const std::uint64_t> shape) {
   Ref tuple = own(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
   for (std::size_t i = 0; i < shape.size(); ++i) {

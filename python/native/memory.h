@@ -32,6 +32,8 @@ struct TensorMemory {
 void add_buffer_type(PyObject* module);
 
 Ref make_buffer(TensorMemory memory);
+// The memory of a Buffer, valid as long as that. Throws PythonError if the object is none.
+const TensorMemory& memory_of_buffer(PyObject* object);
 
 // Returns the same tensor in memory of its own. REQUIRES: it is not broadcast.
 TensorMemory copied(TensorMemory memory);

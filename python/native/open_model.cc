@@ -475,4 +475,15 @@ void OpenModel::verify() const {
   }
 }
 
+void OpenModel::check_loaded(std::span<const TensorMemory> loaded, Verification verify) const {
+  if (!tensors_) return;
+  std::vector<ConstBuffer> views;
+  for (const TensorMemory& memory : loaded) {
+    // Of a tensor without values, one element is in memory that is not the file's.
+    const std::size_t bytes = memory.broadcast ? 0 : static_cast<std::size_t>(memory.bytes);
+    views.emplace_back(memory.data, bytes, memory.device ? MemoryKind::kDevice : MemoryKind::kHost);
+  }
+  tensors_->check_loaded(views, verify);
+}
+
 }  // namespace tzmark::py

@@ -89,6 +89,8 @@ class OpenModel {
   std::vector<TensorMemory> read_slices(std::span<const Slice> slices, HostMemory::Pages pages,
                                         std::optional<int> device) const;
   void verify() const;
+  // The same of what load or load_into_device has returned, against the hashes of the file; nothing of safetensors.
+  void check_loaded(std::span<const TensorMemory> loaded, Verification verify) const;
 
  private:
   void require_not_mapped() const;

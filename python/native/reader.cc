@@ -54,6 +54,12 @@ std::size_t tensor_of(const OpenModel& model, Py_ssize_t tensor) {
   return static_cast<std::size_t>(tensor);
 }
 
+Ref object_of(PyTypeObject* type, std::unique_ptr<ReaderState> state) {
+  Ref object = own(reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, 0));
+  reinterpret_cast<ReaderObject*>(object.get())->state = state.release();
+  return object;
+}
+
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   const char* file_name = nullptr;
   PyObject *data = nullptr, *key = nullptr, *passphrase = nullptr;
@@ -115,9 +121,17 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
         state->file_name = file_name;
       }
     }
-    Ref self = own(reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, 0));
-    reinterpret_cast<ReaderObject*>(self.get())->state = state.release();
-    return self;
+    return object_of(type, std::move(state));
+  });
+}
+
+PyObject* share(PyObject* self, PyObject*) {
+  return method(self, [&](const auto& model) {
+    auto state = std::make_unique<ReaderState>();
+    state->file_name = state_of(self).file_name;
+    state->model = model;
+    if (PyObject* const data = state_of(self).data.get(); data != nullptr) state->data = Ref::borrow(data);
+    return object_of(Py_TYPE(self), std::move(state));
   });
 }
 
@@ -306,6 +320,22 @@ PyObject* verify(PyObject* self, PyObject* arguments) {
   });
 }
 
+PyObject* check_loaded(PyObject* self, PyObject* arguments) {
+  PyObject* buffers = nullptr;
+  const char* verify = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os:check_loaded", &buffers, &verify) == 0) return nullptr;
+  return method(self, [&](const auto& model) {
+    const Verification checks = verification(verify);
+    if (!PyList_Check(buffers)) throw Error(ErrorCode::kUsage, "a list of buffers is needed");
+    std::vector<TensorMemory> loaded;
+    for (Py_ssize_t i = 0; i < PyList_Size(buffers); ++i) {
+      loaded.push_back(memory_of_buffer(PyList_GetItem(buffers, i)));
+    }
+    run_on(*model, model->file_bytes(), nullptr, [&] { model->check_loaded(loaded, checks); });
+    return none();
+  });
+}
+
 PyObject* canonical(PyObject* self, PyObject* arguments) {
   PyObject* progress = nullptr;
   if (PyArg_ParseTuple(arguments, "O:canonical", &progress) == 0) return nullptr;
@@ -348,12 +378,15 @@ PyObject* get_closed(PyObject* self, void*) {
 
 PyMethodDef methods[] = {
     {"close", close, METH_NOARGS, "Close the file. Tensors that were read stay valid."},
+    {"share", share, METH_NOARGS, "Return another Reader of the open file, which is closed by itself."},
     {"names", names, METH_NOARGS, "Return the names of all tensors, in file order."},
     {"describe", describe, METH_VARARGS,
      "Return (dtype, stored dtype, shape, bytes, meta, kind, big-endian) of a tensor."},
     {"load", load, METH_VARARGS, "Read all tensors: load(verify, huge_pages, progress)."},
     {"load_into_device", load_into_device, METH_VARARGS,
      "Read all tensors into GPU memory: load_into_device(device, verify, progress)."},
+    {"check_loaded", check_loaded, METH_VARARGS,
+     "Verify what load or load_into_device has returned: check_loaded(buffers, verify)."},
     {"read_into_device", read_into_device, METH_VARARGS,
      "Read a tensor into GPU memory: read_into_device(number, device, verify, progress)."},
     {"read", read, METH_VARARGS, "Read a tensor: read(number, verify, progress)."},

@@ -23,6 +23,7 @@ from ._errors import (
     UsageError,
 )
 from ._group import Group
+from ._late import LateTensors
 from ._reader import (
     FileInfo,
     Reader,
@@ -60,6 +61,7 @@ __all__ = [
     "FileInfo",
     "FormatError",
     "Group",
+    "LateTensors",
     "MissingFileError",
     "Reader",
     "Slice",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from . import _group, _shard, _tzmark
 from ._errors import Error, TensorNotFoundError, UnavailableError, UsageError
+from ._late import LateTensors
 from ._memory import Memory, finish_gpu_work, mark_as_changed, target_of
 from ._tensors import SAFETENSORS_NAMES, convert, framework_name, gpu_number
 
@@ -82,9 +83,11 @@ def whole_number(name: str, value: Any) -> int:
     return int(number)
 
 
-def checks_of(verify: Verify) -> str:
-    """Returns the name of what verify= asks for: "all", "none" or "crc32"."""
+def checks_of(verify: Verify, may_be_late: bool = False) -> str:
+    """Returns the name of what verify= asks for: "all", "none" or "crc32", or "late" where that may be."""
     checks = ("none", "all")[verify] if isinstance(verify, bool) else verify
+    if checks == "late" and may_be_late:
+        return checks
     if checks not in ("all", "none", "crc32"):
         raise UsageError('verify is True, False or "crc32"')
     return checks
@@ -146,7 +149,7 @@ class Reader(Mapping[Name, Any]):
         self._device = device
         # A mapping is in host memory, from which torch copies.
         self._gpu = None if mapped else gpu_number(device)
-        self._verify = checks_of(verify)
+        self._verify = checks_of(verify, may_be_late=True)
         self._progress = progress
         self._huge_pages = huge_pages
         self._names = file.names()
@@ -240,9 +243,9 @@ class Reader(Mapping[Name, Any]):
         """
         number = self._number(name)
         if self._gpu is None or self._needs_host(number):
-            return self._file.read(number, self._verify, self._progress)
+            return self._file.read(number, self._checks(), self._progress)
         return self._file.read_into_device(
-            number, self._gpu, self._verify, self._progress
+            number, self._gpu, self._checks(), self._progress
         )
 
     def load(self, *, shard: Shard | None = None) -> dict[Name, Any]:
@@ -256,8 +259,11 @@ class Reader(Mapping[Name, Any]):
         read; the first pattern that matches counts. Other tensors, and those of a pattern with None, are read whole.
         The parts are equal, or the call fails. Hashes cover whole tensors: a .tensors file needs verify=False.
 
+        With verify="late" it returns ``LateTensors`` as soon as the bytes are there, and checks them meanwhile.
+
         The memory stays as long as one of the tensors does. Raises FormatError if a stored hash does not match.
         """
+        checks = "none" if self._verify == "late" else self._verify
         on_host = any(map(self._needs_host, range(len(self))))
         gpu = None if on_host else self._gpu
         if shard is not None:
@@ -270,13 +276,18 @@ class Reader(Mapping[Name, Any]):
                 parts, gpu, self._huge_pages, self._progress
             )
         elif gpu is None:
-            buffers = self._file.load(self._verify, self._huge_pages, self._progress)
+            buffers = self._file.load(checks, self._huge_pages, self._progress)
         else:
-            buffers = self._file.load_into_device(gpu, self._verify, self._progress)
-        return {
+            buffers = self._file.load_into_device(gpu, checks, self._progress)
+        tensors = {
             name: self._convert(name, buffer)
             for name, buffer in zip(self._names, buffers)
         }
+        if self._verify != "late":
+            return tensors
+        # It stays open when this reader is closed.
+        file = self._file.share()
+        return LateTensors(tensors, lambda: file.check_loaded(buffers, "all"))
 
     def load_into(self, tensors: Mapping[Name, Any]) -> None:
         """Reads tensors into memory that there is already: of torch, numpy, or a library with its interface, or a GPU.
@@ -308,7 +319,7 @@ class Reader(Mapping[Name, Any]):
                     (number, memory.address, memory.nbytes, memory.gpu is not None)
                     for number, memory in targets
                 ],
-                self._verify,
+                self._checks(),
                 self._progress,
             )
         finally:
@@ -355,6 +366,12 @@ class Reader(Mapping[Name, Any]):
         """
         result: dict[str, Any] = json.loads(self._file.canonical(self._progress))
         return result
+
+    def _checks(self) -> str:
+        """What a read checks before it returns."""
+        if self._verify == "late":
+            raise UsageError('verify="late" is for loads of all tensors')
+        return self._verify
 
     def _needs_host(self, number: int) -> bool:
         """Whether the elements of a tensor have to be reversed, which numpy does."""
@@ -550,7 +567,8 @@ def open(  # noqa: A001 - as in the standard library's modules for formats
     key: 32 bytes or 64 hex digits; passphrase: text or UTF-8. Only one of them, and only for an encrypted file.
     io: an I/O path of ``tzmark.io_paths()``, which is used or the call fails; "auto" is the first one available.
     verify: True checks every stored hash, and fails for a tensor without any; "crc32" checks only CRC32; False checks
-    only MACs. Safetensors files store no hashes.
+    only MACs; "late" checks every hash while the tensors of ``load`` are in use already: see ``LateTensors``.
+    Safetensors files store no hashes.
     progress: called as ``progress(done, total)``, in bytes, by the thread that reads, up to 25 times per second. Reads
     of other threads on the same reader count, too. An exception that it raises ends the read.
     framework: "np" for numpy arrays, "pt" for torch tensors on ``device``; "cuda" and "cuda:N" read into GPU memory.

@@ -161,24 +161,12 @@ void DeviceChecks::verify(ArrivingTensor& tensor) const {
   TensorDigest digest;
   digest.begin(expected.hashed_header(), wants_crc32(tensor), wants_sha256(tensor));
   if (wants_sha256(tensor) || (wants_crc32(tensor) && !has_kernels_)) {
-    hash_on_host(tensor, digest);
+    add_from_device(copies_, tensor.memory, wants_crc32(tensor), digest);
   } else {
     std::ranges::sort(tensor.checked);
     for (const CheckedPart& part : tensor.checked) digest.add_crc32(part.crc32, part.length);
   }
   expected.check(digest.crc32(), digest.finish_sha256(), verify_);
-}
-
-void DeviceChecks::hash_on_host(ArrivingTensor& tensor, TensorDigest& digest) const {
-  copies_.with([&](DeviceCopy& copy) {
-    const std::span<std::byte> room = copy.staging();
-    for (std::size_t at = 0; at < tensor.memory.size;) {
-      const std::span<std::byte> piece = room.first(std::min(room.size(), tensor.memory.size - at));
-      copy.to_host(piece, tensor.memory.data + at);
-      digest.add(piece, wants_crc32(tensor) ? crc32(0, piece) : 0);
-      at += piece.size();
-    }
-  });
 }
 
 }  // namespace tzmark

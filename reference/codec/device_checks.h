@@ -64,7 +64,6 @@ class DeviceChecks {
   void open(const std::vector<Arrival>& batch);
   void compute_crc32(std::vector<Arrival>& batch) const;
   void verify(ArrivingTensor& tensor) const;
-  void hash_on_host(ArrivingTensor& tensor, TensorDigest& digest) const;
   bool wants_crc32(const ArrivingTensor& tensor) const {
     return verify_ != Verification::kNone && tensor.expected().wants_crc32();
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "bytes/requires.h"
+#include "tzmark/digest.h"
 #include "tzmark/error.h"
 
 namespace tzmark {
@@ -130,6 +131,20 @@ void DeviceCopies::give_back(DeviceCopy& copy) {
   copy.forget_gathered();
   const std::lock_guard lock(mutex_);
   copies_.free.push_back(&copy);
+}
+
+void add_from_device(DeviceCopies& copies, ConstBuffer memory, bool wants_crc32, TensorDigest& digest,
+                     const Progress& progress) {
+  copies.with([&](DeviceCopy& copy) {
+    const std::span<std::byte> room = copy.staging();
+    for (std::size_t at = 0; at < memory.size;) {
+      const std::span<std::byte> piece = room.first(std::min(room.size(), memory.size - at));
+      copy.to_host(piece, memory.data + at);
+      digest.add(piece, wants_crc32 ? crc32(0, piece) : 0);
+      if (progress) progress(piece.size());
+      at += piece.size();
+    }
+  });
 }
 
 }  // namespace tzmark

@@ -7,8 +7,11 @@
 #include <span>
 #include <vector>
 
+#include "codec/tensor_digest.h"
 #include "io/cuda.h"
 #include "io/pinned_pool.h"
+#include "tzmark/buffer.h"
+#include "tzmark/reader.h"
 
 namespace tzmark {
 
@@ -109,5 +112,9 @@ class DeviceCopies {
   Pool<DeviceCopy> copies_;
   Pool<Started> started_;
 };
+
+// Hashes GPU memory on the host, to which it is copied piece by piece.
+void add_from_device(DeviceCopies& copies, ConstBuffer memory, bool wants_crc32, TensorDigest& digest,
+                     const Progress& progress = {});
 
 }  // namespace tzmark

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "testing/files/corpus.h"
 #include "testing/gpu/fake_libraries.h"
 
@@ -231,6 +233,68 @@ TEST_P(DeviceTest, AWriterTakesTensorsFromTheGpu) {
   }
 }
 
+// The memory of the host as one tensor after the other.
+std::vector<ConstBuffer> views_of(const LoadedTensors& tensors) {
+  std::vector<ConstBuffer> views;
+  for (std::size_t i = 0; i < tensors.size(); ++i) views.emplace_back(tensors[i]);
+  return views;
+}
+
+TEST_P(DeviceTest, WhatIsInUseIsChecked) {
+  const test::Content content = several_sizes();
+  for (const std::uint64_t chunk_bytes : {0, 65'536}) {
+    const std::string name = write(content, chunk_bytes);
+    std::uint64_t bytes = 0;
+    for (const auto& tensor : content.data) bytes += tensor.size();
+    std::atomic<std::uint64_t> checked_bytes = 0;
+    ReadOptions options = chunk_bytes != 0 ? test::key_options() : ReadOptions();
+    options.piece_bytes = 65'536;
+    options.io_path = GetParam();
+    options.progress = [&](std::uint64_t n) { checked_bytes += n; };
+    const Reader reader = Reader::open(name, std::move(options));
+    const DeviceTensors on_device = reader.load_into_device({.verify = Verification::kNone});
+    const LoadedTensors on_the_host = reader.load(Verification::kNone);
+    for (const std::vector<ConstBuffer>& views : {views_of(on_device), views_of(on_the_host)}) {
+      checked_bytes = 0;
+      reader.check_loaded(views);
+      EXPECT_EQ(checked_bytes, bytes);
+      if (chunk_bytes == 0) reader.check_loaded(views, Verification::kCrc32);
+      reader.check_loaded(views, Verification::kNone);
+    }
+
+    // The memory counts, not the file. Of two damaged tensors, the first in the file is reported.
+    const std::uint64_t first_data = reader.tensors()[1].data_offset;
+    for (const std::size_t tensor : {10, 1}) {
+      on_the_host[tensor][300'001] ^= std::byte{4};
+      copy_from_host(on_the_host[tensor], on_device[tensor]);
+      for (const std::vector<ConstBuffer>& views : {views_of(on_device), views_of(on_the_host)}) {
+        for (const Verification verify : {Verification::kCrc32, Verification::kAll}) {
+          if (verify == Verification::kCrc32 && chunk_bytes != 0) continue;
+          const auto found = failure_of([&] { reader.check_loaded(views, verify); });
+          ASSERT_TRUE(found && found->offset);
+          EXPECT_THAT(found->rule, ::testing::StartsWith("TZR-HSH-"));
+          EXPECT_EQ(*found->offset < first_data, tensor == 1) << *found->offset;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DeviceTest, OnlyMemoryOfAllTensorsIsChecked) {
+  const Reader reader = open(write(several_sizes(), 0), false, 65'536);
+  const DeviceTensors on_device = reader.load_into_device({});
+  const LoadedTensors on_the_host = reader.load();
+  const auto error_for = [&](std::vector<ConstBuffer> views, auto change) {
+    change(views);
+    return test::error_of([&] { reader.check_loaded(views); });
+  };
+  const auto shorten = [](auto& views) { views[1] = views[1].sub(0, views[1].size - 1); };
+  const auto forget_one = [](auto& views) { views.pop_back(); };
+  EXPECT_EQ(error_for(views_of(on_device), shorten), ErrorCode::kUsage);
+  EXPECT_EQ(error_for(views_of(on_the_host), forget_one), ErrorCode::kUsage);
+  EXPECT_EQ(error_for(views_of(on_device), [&](auto& views) { views[1] = on_the_host[1]; }), ErrorCode::kUsage);
+}
+
 // The others read as pwrite does, as far as this is concerned.
 class DeviceCorpusTest : public DeviceTest {};
 
@@ -265,6 +329,9 @@ TEST_P(DeviceCorpusTest, EveryFileIsReadAsOnTheHost) {
       for (std::size_t i = 0; i < on_host_memory->size(); ++i) {
         EXPECT_TRUE(std::ranges::equal(on_host((*on_device)[i]), (*on_host_memory)[i])) << i;
       }
+      const auto at_once = failure_of([&] { reader->load(Verification::kAll); });
+      EXPECT_EQ(failure_of([&] { reader->check_loaded(views_of(*on_device)); }), at_once);
+      EXPECT_EQ(failure_of([&] { reader->check_loaded(views_of(*on_host_memory)); }), at_once);
     }
   }
 }
