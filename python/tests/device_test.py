@@ -116,6 +116,54 @@ class Device(unittest.TestCase):
                                 buffers[name].__dlpack_device__(), (CUDA, 1)
                             )
 
+    def test_tensors_in_use_are_verified(self) -> None:
+        for file, keys in self.files.items():
+            with self.subTest(file=file.name):
+                with self.open(file, verify="late", **keys) as reader:
+                    loaded = self.load(reader)
+                loaded.verified()
+                self.assertEqual(content_of(loaded["w"]), self.tensors["w"].tobytes())
+        file = self.directory / "plain.tensors"
+        content = bytearray(file.read_bytes())
+        content[content.index(self.tensors["large"].tobytes()) + 8_000_000] ^= 1
+        file.write_bytes(content)
+        with self.open(file, verify="late") as reader:
+            with self.assertWarns(RuntimeWarning):
+                loaded = self.load(reader)
+                with self.assertRaises(tzmark.FormatError) as late:
+                    loaded.verified()
+        with self.open(file) as reader, self.assertRaises(tzmark.FormatError) as now:
+            self.load(reader)
+        self.assertEqual(str(late.exception), str(now.exception))
+
+    def test_the_cufile_of_a_wheel_is_used(self) -> None:
+        wheel = self.directory / "nvidia/cu13/lib/libcufile.so.0"
+        wheel.parent.mkdir(parents=True)
+        wheel.symlink_to(FAKE.with_name("libtzmark_fake_cufile.so"))
+        asks = "import os, tzmark; print(os.environ['TZMARK_CUFILE_LIBRARY'], tzmark.io_paths()['gpudirect'])"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{self.directory}",
+            "TZMARK_SYSTEM_ROOT": str(self.directory),
+        }
+        environment.pop("TZMARK_CUFILE_LIBRARY", None)
+        for chosen, named, reason in (
+            (None, wheel, f"{self.directory}/run/udev cannot be read"),
+            ("/none.so", "/none.so", "there is no libcufile: "),
+        ):
+            with self.subTest(chosen=chosen):
+                choice = {} if chosen is None else {"TZMARK_CUFILE_LIBRARY": chosen}
+                done = subprocess.run(
+                    [sys.executable, "-c", asks],
+                    env={**environment, **choice},
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                self.assertTrue(
+                    done.stdout.startswith(f"{named} {reason}"), done.stdout
+                )
+
     def test_parts_of_tensors(self) -> None:
         w, large = self.tensors["w"], self.tensors["large"]
         for file, keys in self.files.items():

@@ -24,6 +24,7 @@ from ._errors import (
 )
 from ._group import Group
 from ._late import LateTensors
+from ._nvidia import use_cufile_of_wheel
 from ._reader import (
     FileInfo,
     Reader,
@@ -39,6 +40,8 @@ from ._reader import (
 )
 from ._save import convert, save, save_file
 from ._tzmark import Buffer, __version__, version_text
+
+use_cufile_of_wheel()
 
 
 def io_paths() -> dict[str, str]:
