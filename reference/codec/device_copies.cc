@@ -9,13 +9,6 @@
 #include "tzmark/error.h"
 
 namespace tzmark {
-namespace {
-
-// The gaps between tensors of a DeviceTensors are smaller than this.
-constexpr std::size_t kGapBytes = 64;
-
-}  // namespace
-
 DeviceCopy::~DeviceCopy() {
   // A destructor cannot report that waiting failed.
   try {
@@ -45,7 +38,7 @@ void DeviceCopy::to_host(std::span<std::byte> to, const std::byte* from) const {
 void DeviceCopy::gather(std::byte* to, std::span<const std::byte> from) {
   TZMARK_REQUIRES(from.size() <= staging_bytes_);
   const std::byte* const end = gathered_to_ + gathered_bytes_;
-  const bool follows = gathered_bytes_ > 0 && to >= end && static_cast<std::size_t>(to - end) < kGapBytes;
+  const bool follows = gathered_bytes_ > 0 && to >= end && static_cast<std::size_t>(to - end) < gap_bytes_;
   if (!follows || static_cast<std::size_t>(to - gathered_to_) + from.size() > staging_bytes_) flush();
   const std::span<std::byte> room = staging();
   if (gathered_bytes_ == 0) gathered_to_ = to;
@@ -124,7 +117,8 @@ Object& DeviceCopies::take_of(Pool<Object>& pool, const Make& make) {
 }
 
 DeviceCopy& DeviceCopies::take() {
-  return take_of(copies_, [&] { return std::make_unique<DeviceCopy>(device_, staging_bytes_, holds_secrets_); });
+  return take_of(copies_,
+                 [&] { return std::make_unique<DeviceCopy>(device_, staging_bytes_, holds_secrets_, gap_bytes_); });
 }
 
 void DeviceCopies::give_back(DeviceCopy& copy) {

@@ -18,9 +18,10 @@ namespace tzmark {
 // For one thread at a time, with a CudaContext of the GPU. Calls throw TZE-ENV-006.
 class DeviceCopy {
  public:
-  // staging_bytes: the largest copy that gather accepts.
-  DeviceCopy(int device, std::size_t staging_bytes, bool holds_secrets)
-      : device_(device), staging_bytes_(staging_bytes), holds_secrets_(holds_secrets) {}
+  // staging_bytes: the largest copy that gather accepts. gap_bytes: gather zeroes less than that between two copies; 0
+  // if what is there belongs to others, or may be another allocation.
+  DeviceCopy(int device, std::size_t staging_bytes, bool holds_secrets, std::size_t gap_bytes = 0)
+      : device_(device), staging_bytes_(staging_bytes), holds_secrets_(holds_secrets), gap_bytes_(gap_bytes) {}
   // Waits for what was started.
   ~DeviceCopy();
   DeviceCopy(const DeviceCopy&) = delete;
@@ -31,7 +32,7 @@ class DeviceCopy {
   // Blocks until the bytes are copied. Fast if the host memory is pinned.
   void to_host(std::span<std::byte> to, const std::byte* from) const;
 
-  // Merges small copies to consecutive places into one; flush blocks until all of them are copied.
+  // Merges small copies to places that are less than gap_bytes apart; flush blocks until all of them are copied.
   // REQUIRES: from.size() <= staging_bytes.
   void gather(std::byte* to, std::span<const std::byte> from);
   void flush();
@@ -48,6 +49,7 @@ class DeviceCopy {
   const int device_;
   const std::size_t staging_bytes_;
   const bool holds_secrets_;
+  const std::size_t gap_bytes_;
   PinnedMemory staging_;
   const CudaStream stream_;
   std::byte* gathered_to_ = nullptr;
@@ -63,8 +65,9 @@ class DeviceCopies {
     const DeviceCopy* by = nullptr;
   };
 
-  DeviceCopies(int device, std::size_t staging_bytes, bool holds_secrets)
-      : device_(device), staging_bytes_(staging_bytes), holds_secrets_(holds_secrets) {}
+  // As of a DeviceCopy.
+  DeviceCopies(int device, std::size_t staging_bytes, bool holds_secrets, std::size_t gap_bytes = 0)
+      : device_(device), staging_bytes_(staging_bytes), holds_secrets_(holds_secrets), gap_bytes_(gap_bytes) {}
   ~DeviceCopies();
   DeviceCopies(const DeviceCopies&) = delete;
   DeviceCopies& operator=(const DeviceCopies&) = delete;
@@ -108,6 +111,7 @@ class DeviceCopies {
   const int device_;
   const std::size_t staging_bytes_;
   const bool holds_secrets_;
+  const std::size_t gap_bytes_;
   std::mutex mutex_;
   Pool<DeviceCopy> copies_;
   Pool<Started> started_;

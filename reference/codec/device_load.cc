@@ -18,6 +18,9 @@ namespace {
 
 using DeviceTargetOf = std::function<MutableBuffer(std::size_t tensor)>;
 
+// The widest alignment of vector instructions. Less than this is free between the tensors of a DeviceTensors.
+constexpr std::uint64_t kTensorAlignBytes = 64;
+
 // Returns whether the GPU decrypts and verifies.
 bool computes_on_device(const ReaderState& state, const DeviceReadOptions& options, int device) {
   const bool bypasses_host = state.data().moves_device_memory();
@@ -36,9 +39,9 @@ class DeviceJob {
  public:
   using Piece = ScanJob::Piece;
 
-  // device: the GPU of the destinations.
+  // device: the GPU of the destinations. gap_bytes: what may be written to between them, see DeviceCopy.
   DeviceJob(const ReaderState& state, const DeviceReadOptions& options, int device, std::size_t first, std::size_t end,
-            DeviceTargetOf into)
+            DeviceTargetOf into, std::size_t gap_bytes)
       : state_(state),
         device_(device),
         on_device_(computes_on_device(state, options, device)),
@@ -47,7 +50,7 @@ class DeviceJob {
         pinned_bytes_max_(options.pinned_bytes_max),
         scan_(state, {.verify = options.verify}, first, end, {}, {}, {}, piece_bytes_),
         into_(std::move(into)),
-        copies_(device, state.options.piece_bytes, state.index.header.encrypted) {
+        copies_(device, state.options.piece_bytes, state.index.header.encrypted, gap_bytes) {
     if (on_device_) checks_.emplace(state, options.verify, device, piece_bytes_, copies_);
   }
 
@@ -222,8 +225,10 @@ void Reader::read_into_device(std::span<const ReadTarget> targets, const DeviceR
     std::uint64_t data_bytes = 0;
     for (const ReadTarget& target : run) data_bytes += target.out.size;
     const std::size_t first = state_->index.place_in_file(run.front().tensor);
-    DeviceJob job(*state_, options, device, first, first + run.size(),
-                  [&](std::size_t tensor) { return run[state_->index.place_in_file(tensor) - first].out; });
+    DeviceJob job(
+        *state_, options, device, first, first + run.size(),
+        [&](std::size_t tensor) { return run[state_->index.place_in_file(tensor) - first].out; },
+        /*gap_bytes=*/0);
     job.run(run.size() == 1 ? run.front().out : MutableBuffer(), data_bytes);
   };
   for (std::span<const ReadTarget> run : runs_in_file(*state_, sorted)) {
@@ -241,15 +246,14 @@ void Reader::read_into_device(std::span<const ReadTarget> targets, const DeviceR
 DeviceTensors Reader::load_into_device(const DeviceReadOptions& options) const {
   require_gpu();
   DeviceTensors loaded(tensors(), options.device);
-  DeviceJob job(*state_, options, options.device, 0, tensors().size(),
-                [&](std::size_t tensor) { return loaded[tensor]; });
+  DeviceJob job(
+      *state_, options, options.device, 0, tensors().size(), [&](std::size_t tensor) { return loaded[tensor]; },
+      kTensorAlignBytes);
   job.run(loaded.all(), file_bytes());
   return loaded;
 }
 
 DeviceTensors::DeviceTensors(const TensorTable& tensors, int device) : memory_(0, device) {
-  // The widest alignment of vector instructions.
-  constexpr std::uint64_t kAlignBytes = 64;
   // A large tensor with this alignment in the file gets the same offset within a page here, so that gpudirect needs no
   // bounce buffer.
   constexpr std::uint64_t kPageBytes = 4096;
@@ -258,11 +262,11 @@ DeviceTensors::DeviceTensors(const TensorTable& tensors, int device) : memory_(0
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorInfo tensor = tensors[i];
-    if (tensor.data_length >= kLargeBytes && tensor.data_offset % kAlignBytes == 0) {
+    if (tensor.data_length >= kLargeBytes && tensor.data_offset % kTensorAlignBytes == 0) {
       end += (tensor.data_offset - end) % kPageBytes;
     }
     ranges_.push_back({end, tensor.data_length});
-    end += (tensor.data_length + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+    end += (tensor.data_length + kTensorAlignBytes - 1) / kTensorAlignBytes * kTensorAlignBytes;
   }
   memory_ = DeviceMemory(end, device);
 }

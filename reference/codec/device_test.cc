@@ -97,32 +97,43 @@ TEST_P(DeviceTest, OneTensorGoesIntoMemoryOfTheCaller) {
 }
 
 TEST_P(DeviceTest, SeveralTensorsGoIntoMemoryOfTheCaller) {
-  const test::Content content = several_sizes();
+  constexpr std::size_t kGapBytes = 4;
+  constexpr std::byte kOthers{0x55};
+  test::Content content;
+  for (const std::uint64_t bytes : {40, 24, 8, 600'000, 0, 100, 3, 70'001, 12, 12, 300'003}) {
+    content.add({"t", std::uint64_t{content.data.size()}}, "uint8", {bytes});
+  }
+  content.add({"meta"}, "float32", {7}, /*meta=*/true);
   const std::size_t meta = content.data.size() - 1;
   for (const std::uint64_t chunk_bytes : {0, 65'536}) {
     const std::string name = write(content, chunk_bytes, Layout::kV5Segments);
     const Reader reader = open(name, chunk_bytes != 0, 65'536);
-    // Out of order, with one that is left out, and the last one before others.
-    const std::vector<std::size_t> wanted = {10, 9, 1, 2, 3, meta, 4, 6, 7, 8, 0};
+    // Out of order, with one that is left out; 0 lies between 1 and 2, which follow it in the file.
+    const std::vector<std::size_t> wanted = {10, 1, 0, 2, 3, 4, meta, 6, 7, 8, 9};
     std::vector<std::vector<std::byte>> host;
-    std::vector<DeviceMemory> device;
     std::vector<ReadTarget> on_the_host, on_device;
+    std::size_t device_bytes = 0;
     for (const std::size_t i : wanted) {
-      const std::size_t bytes = i == meta ? 28 : content.data[i].size();
-      host.emplace_back(bytes, std::byte{1});
-      device.emplace_back(bytes);
-      if (bytes != 0) device.back().copy_from_host(0, host.back());
+      host.emplace_back(i == meta ? 28 : content.data[i].size(), std::byte{1});
+      device_bytes += kGapBytes + host.back().size();
     }
+    // In one allocation, whose gaps are not the reader's.
+    const DeviceMemory device(device_bytes);
+    copy_from_host(std::vector(device_bytes, kOthers), device.buffer());
+    std::size_t at = 0;
     for (std::size_t n = 0; n < wanted.size(); ++n) {
       on_the_host.push_back({wanted[n], std::span(host[n])});
-      on_device.push_back({wanted[n], device[n].buffer()});
+      on_device.push_back({wanted[n], device.buffer().sub(at + kGapBytes, host[n].size())});
+      at += kGapBytes + host[n].size();
     }
     reader.read(on_the_host, chunk_bytes == 0 ? Verification::kCrc32 : Verification::kAll);
     reader.read_into_device(on_device, test::in_small_copies());
     for (std::size_t n = 0; n < wanted.size(); ++n) {
       const auto& expected = wanted[n] == meta ? std::vector<std::byte>(28) : content.data[wanted[n]];
       EXPECT_EQ(host[n], expected) << wanted[n];
-      EXPECT_EQ(on_host(device[n].buffer()), expected) << wanted[n];
+      EXPECT_EQ(on_host(on_device[n].out), expected) << wanted[n];
+      const ConstBuffer gap(on_device[n].out.data - kGapBytes, kGapBytes, MemoryKind::kDevice);
+      EXPECT_EQ(on_host(gap), std::vector(kGapBytes, kOthers)) << wanted[n];
     }
 
     // Nothing is written if one does not fit; nothing is asked for, too.
@@ -264,8 +275,8 @@ TEST_P(DeviceTest, WhatIsInUseIsChecked) {
 
     // The memory counts, not the file. Of two damaged tensors, the first in the file is reported.
     const std::uint64_t first_data = reader.tensors()[1].data_offset;
-    for (const std::size_t tensor : {10, 1}) {
-      on_the_host[tensor][300'001] ^= std::byte{4};
+    for (const std::size_t tensor : {2, 1}) {  // 2 is small, and hashed before 1 is
+      on_the_host[tensor][60'001] ^= std::byte{4};
       copy_from_host(on_the_host[tensor], on_device[tensor]);
       for (const std::vector<ConstBuffer>& views : {views_of(on_device), views_of(on_the_host)}) {
         for (const Verification verify : {Verification::kCrc32, Verification::kAll}) {
