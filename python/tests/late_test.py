@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
-import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -41,6 +42,13 @@ let_go.set()
 late.verified()
 print("verified")
 """
+
+
+def join_checks() -> None:
+    """Waits until the threads that check have told what they found."""
+    for thread in threading.enumerate():
+        if thread.name == "tzmark-verify":
+            thread.join()
 
 
 class Late(unittest.TestCase):
@@ -85,7 +93,7 @@ class Late(unittest.TestCase):
                     with reader.load() as at_once:
                         self.check(at_once)
         loaded = tzmark.load_file(
-            self.directory / "plain.tensors", verify="late", mapped=True
+            self.directory / "model.safetensors", verify="late", mapped=True
         )
         self.check(loaded)
         loaded.verified()
@@ -103,16 +111,29 @@ class Late(unittest.TestCase):
     def test_damage_is_told_to_all(self) -> None:
         with self.assertRaises(tzmark.FormatError) as at_once:
             tzmark.load_file(self.damaged)
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
-            loaded = tzmark.load_file(self.damaged, verify="late")
-            self.assertEqual(len(loaded), 3)
+        with self.assertLogs("tzmark", "ERROR") as logged:
             for _ in range(2):
-                with self.assertRaises(tzmark.FormatError) as late:
-                    loaded.verified()
-                self.assertEqual(str(late.exception), str(at_once.exception))
-        self.assertEqual([w.category for w in given], [RuntimeWarning])
-        self.assertIn(at_once.exception.rule, str(given[0].message))
+                loaded = tzmark.load_file(self.damaged, verify="late")
+                self.assertEqual(len(loaded), 3)
+                for _ in range(2):
+                    with self.assertRaises(tzmark.FormatError) as late:
+                        loaded.verified()
+                    self.assertEqual(str(late.exception), str(at_once.exception))
+                join_checks()
+        self.assertEqual(len(logged.output), 2)
+        self.assertIn(at_once.exception.rule, logged.output[0])
+
+    def test_a_failure_keeps_no_tensors(self) -> None:
+        gc.disable()
+        self.addCleanup(gc.enable)
+        with self.assertLogs("tzmark", "ERROR"):
+            loaded = tzmark.load_file(self.damaged, verify="late")
+            with self.assertRaises(tzmark.FormatError):
+                loaded.verified()
+            join_checks()
+        buffer = weakref.ref(loaded["w"])
+        del loaded
+        self.assertIsNone(buffer())
 
     def test_the_memory_is_what_is_checked(self) -> None:
         started: list[threading.Thread] = []
@@ -121,13 +142,26 @@ class Late(unittest.TestCase):
                 self.directory / "sealed.tensors", verify="late", key=KEY
             )
         loaded["w"][0, 0, 0] += 1
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with self.assertLogs("tzmark", "ERROR"):
             for thread in started:
                 thread.start()
             with self.assertRaises(tzmark.FormatError):
                 with loaded:
                     pass
+            with self.assertRaises(KeyError):
+                with loaded:
+                    raise KeyError
+            join_checks()
+
+    def test_without_another_thread_the_load_checks(self) -> None:
+        error = RuntimeError("can't start new thread")
+        with mock.patch.object(threading.Thread, "start", side_effect=error):
+            loaded = tzmark.load_file(self.directory / "plain.tensors", verify="late")
+            loaded.verified(timeout=0)
+            with self.assertLogs("tzmark", "ERROR"):
+                loaded = tzmark.load_file(self.damaged, verify="late")
+            with self.assertRaises(tzmark.FormatError):
+                loaded.verified(timeout=0)
 
     def test_a_program_that_never_asks_is_told(self) -> None:
         done = subprocess.run(
@@ -137,7 +171,7 @@ class Late(unittest.TestCase):
             timeout=60,
         )
         self.assertEqual((done.returncode, done.stdout), (0, "3\n"), done.stderr)
-        self.assertIn("RuntimeWarning: tensors that are in use are not", done.stderr)
+        self.assertIn("tensors that are in use are not verified: ", done.stderr)
         self.assertIn("TZR-HSH-", done.stderr)
 
     def test_a_forked_process_does_not_wait_for_ever(self) -> None:
@@ -167,6 +201,8 @@ class Late(unittest.TestCase):
         with tzmark.safe_open(file, framework="np", verify="late") as opened:
             with self.assertRaises(tzmark.UsageError):
                 opened.get_tensor("w")
+        with self.assertRaises(tzmark.UsageError):
+            tzmark.load_file(file, verify="late", mapped=True)
         with self.assertRaises(tzmark.UsageError):
             tzmark.warm_up("cuda:0", verify="late")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+import copy
+import logging
 import os
 import threading
-import warnings
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
@@ -16,18 +17,23 @@ from ._errors import UsageError
 class LateTensors(dict[Any, Any]):
     """Tensors by name whose hashes a thread checks while the program uses them: a load with ``verify="late"``.
 
-    Do not write to them before ``verified`` has returned, since the memory is what is checked. If a hash does not
-    match, ``verified`` raises FormatError; and the thread gives a RuntimeWarning at once, which reaches a program that
-    never asks. The interpreter does not end before the thread. As a context manager, it asks at the end of the block.
+    Do not write to them before ``verified`` has returned: what is checked is the memory that the file was read into,
+    of which frameworks copy only what they cannot use in place. If a hash does not match, ``verified`` raises
+    FormatError; and the logger "tzmark" gets an error, for a program that never asks. The interpreter does not end
+    before the thread. As a context manager, it asks at the end of a block that raises nothing.
     """
 
     def __init__(self, tensors: Mapping[Any, Any], check: Callable[[], None]) -> None:
         super().__init__(tensors)
         self._process = os.getpid()
         self._result: concurrent.futures.Future[None] = concurrent.futures.Future()
-        threading.Thread(
+        thread = threading.Thread(
             target=_run, args=(check, self._result), name="tzmark-verify"
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # there are no more threads
+            _run(check, self._result)
 
     def verified(self, timeout: float | None = None) -> None:
         """Returns when all tensors are verified, at once if they are already.
@@ -38,9 +44,11 @@ class LateTensors(dict[Any, Any]):
         if self._process != os.getpid() and not self._result.done():
             raise UsageError("the process that loaded the tensors verifies them")
         try:
-            self._result.result(timeout)
+            error = self._result.exception(timeout)
         except concurrent.futures.TimeoutError:
             raise TimeoutError("the tensors are not verified yet") from None
+        if error is not None:
+            raise copy.copy(error)
 
     def __enter__(self) -> LateTensors:
         return self
@@ -51,7 +59,8 @@ class LateTensors(dict[Any, Any]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.verified()
+        if kind is None:
+            self.verified()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)
@@ -61,12 +70,10 @@ def _run(check: Callable[[], None], result: concurrent.futures.Future[None]) -> 
     try:
         check()
     except BaseException as error:
-        # Filters may make an exception of the warning.
-        try:
-            warnings.warn(
-                f"tensors that are in use are not verified: {error}", RuntimeWarning
-            )
-        finally:
-            result.set_exception(error)
+        # Its traceback would keep the tensors in memory.
+        result.set_exception(error.with_traceback(None))
+        logging.getLogger("tzmark").error(
+            "tensors that are in use are not verified: %s", error
+        )
     else:
         result.set_result(None)

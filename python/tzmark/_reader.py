@@ -155,6 +155,10 @@ class Reader(Mapping[Name, Any]):
         self._names = file.names()
         self._numbers = {name: i for i, name in enumerate(self._names)}
         self._summary = file.summary()
+        if mapped and self._verify == "late" and self.data_version is not None:
+            raise UsageError(
+                "mapped needs verify=False: the file can change after its hashes were compared"
+            )
 
     def __getitem__(self, name: Name) -> Any:
         """Reads a tensor, in its shape. Raises TensorNotFoundError, a KeyError, if there is none of that name."""
@@ -263,7 +267,10 @@ class Reader(Mapping[Name, Any]):
 
         The memory stays as long as one of the tensors does. Raises FormatError if a stored hash does not match.
         """
-        checks = "none" if self._verify == "late" else self._verify
+        is_late = self._verify == "late"
+        checks = "none" if is_late else self._verify
+        # It stays open when this reader is closed.
+        file = self._file.share() if is_late else self._file
         on_host = any(map(self._needs_host, range(len(self))))
         gpu = None if on_host else self._gpu
         if shard is not None:
@@ -283,10 +290,8 @@ class Reader(Mapping[Name, Any]):
             name: self._convert(name, buffer)
             for name, buffer in zip(self._names, buffers)
         }
-        if self._verify != "late":
+        if not is_late:
             return tensors
-        # It stays open when this reader is closed.
-        file = self._file.share()
         return LateTensors(tensors, lambda: file.check_loaded(buffers, "all"))
 
     def load_into(self, tensors: Mapping[Name, Any]) -> None:

@@ -173,7 +173,8 @@ class Reader final : public TensorSource {
   // Checks tensors that are in memory, and were not verified when they were read, against the hashes of the file, of
   // which it reads the headers alone; a program can use them meanwhile, but must not write to them. loaded: of every
   // tensor, in the order of tensors(); empty for meta tensors; all on the host, or on one GPU, from which what the host
-  // hashes is copied back. Calls progress. Throws the first error in file order, and kUsage for other memory.
+  // hashes is copied back. Calls progress with what the host hashes. Throws the first error in file order, and kUsage
+  // for other memory.
   void check_loaded(std::span<const ConstBuffer> loaded, Verification verify = Verification::kAll) const;
 
   // Like read and load, into GPU memory: see tzmark/device.h. If read_into_device throws, the content of out is
