@@ -19,7 +19,8 @@ from pathlib import Path
 
 SOURCE = Path(os.environ["TZMARK_SOURCE_DIR"])
 BUILD = Path(os.environ["TZMARK_BUILD_DIR"])
-BYTES_MAX = 30 << 20
+# Of the programs and what they read; and with the system's libraries, which are larger on Debian 13.
+OWN_BYTES_MAX, BYTES_MAX = 24 << 20, 36 << 20
 # The parts of glibc that programs of any kind load.
 GLIBC = re.compile(r"/(?:ld-linux[^/]*|lib(?:c|m|dl|rt|pthread)\.so[^/]*)$")
 ENTER = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
@@ -128,11 +129,13 @@ class PortableTest(unittest.TestCase):
 
     def test_it_is_small(self) -> None:
         sizes = {
-            path.name: path.stat().st_size
+            path: path.stat().st_size
             for path in self.directory.rglob("*")
             if path.is_file() and path.name != "corpus.tar.gz"
         }
-        self.assertIn("tzmark-bench", sizes)
+        own = {p: n for p, n in sizes.items() if p.parent != self.directory / "lib"}
+        self.assertIn(self.directory / "libexec/tzmark/tzmark-bench", own)
+        self.assertLess(sum(own.values()), OWN_BYTES_MAX, own)
         self.assertLess(sum(sizes.values()), BYTES_MAX, sizes)
 
     def test_it_runs_where_nothing_else_is(self) -> None:
