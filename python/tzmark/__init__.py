@@ -28,7 +28,6 @@ from ._nvidia import use_cufile_of_wheel
 from ._reader import (
     FileInfo,
     Reader,
-    Slice,
     TensorInfo,
     inspect,
     load,
@@ -39,6 +38,7 @@ from ._reader import (
     warm_up,
 )
 from ._save import convert, save, save_file
+from ._slice import Slice
 from ._tzmark import Buffer, __version__, version_text
 
 use_cufile_of_wheel()

@@ -8,7 +8,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any
 
 from ._errors import UsageError
@@ -53,12 +52,7 @@ class LateTensors(dict[Any, Any]):
     def __enter__(self) -> LateTensors:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.verified()
 
