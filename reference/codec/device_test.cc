@@ -230,7 +230,12 @@ TEST_P(DeviceTest, AWriterTakesTensorsFromTheGpu) {
       write_file(host_name, content.table, content.source(), writing);
       writing.io_path = GetParam();
       const std::string name = new_name();
+      const std::int64_t launches = test::on_gpu() ? 0 : test::fake_orders().launches.load();
       write_file(name, content.table, source, writing);
+      // Not one for each piece.
+      if (!test::on_gpu()) {
+        EXPECT_LE(test::fake_orders().launches - launches, static_cast<std::int64_t>(content.data.size()));
+      }
       if (chunk_bytes == 0) {
         const auto size = std::filesystem::file_size(host_name);
         ASSERT_EQ(std::filesystem::file_size(name), size);

@@ -264,7 +264,8 @@ class WriteJob final : public RecordWriter {
     if (!piece.large) return;  // the chain stage has all of a run
     WrittenRecord& record = piece.large->record;
     if (piece.large->hashed_on_device) {
-      piece.crc32 = record.crc32_on_device_of(piece.large->on_device.sub(piece.offset, piece.length));
+      // Of the whole tensor, because a call takes longer than the kernel of a piece.
+      if (piece.offset == 0) piece.crc32 = record.crc32_on_device_of(piece.large->on_device);
       return;
     }
     if (!reads_in_place(piece)) record.read(piece.offset, placed_part(piece, memory));
@@ -309,7 +310,7 @@ class WriteJob final : public RecordWriter {
     const Piece& piece = *step.piece;
     WrittenRecord& record = piece.large->record;
     if (piece.large->hashed_on_device) {
-      record.hash(piece.crc32, piece.length);
+      if (piece.offset == 0) record.hash(piece.crc32, record.info().data_length);
     } else {
       record.hash(plaintext_of(piece, step.memory), piece.crc32, parts);
     }

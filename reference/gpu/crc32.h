@@ -1,16 +1,12 @@
-// The kernel that computes the CRC32 of many segments of device memory in parallel.
+// CRC32 on the GPU: the arithmetic, and how ranges of device memory are divided among thread blocks and warps.
 //
-// The CRC of a message is the message times x^32, modulo P, as polynomials over GF(2). So each segment contributes to
-// the CRC of its range independently: its own CRC times a power of x; all contributions are XORed. In a segment, thread
-// t of T processes every T-th word of 16 bytes: sum = sum * x^(128 T) + word, on its four parts of 4 bytes each.
-// Leading zeros, which do not change the CRC, extend the segment to a multiple of T words, so that the power of x that
-// thread t multiplies by at the end depends on t alone.
+// The CRC of a message is the message times x^32, modulo P, as polynomials over GF(2). So each part of a range
+// contributes to the CRC independently: its own CRC from zero, times a power of x; all contributions are XORed. The
+// initial value of a CRC, all ones, is one more contribution.
 //
-// The following rates are computed from instruction counts, not measured on a GPU.
-// Multiplying by x^(128 T) limits the speed: six lookups in tables in shared memory per 4 bytes. Each lane of a warp
-// has a copy of the tables in its own bank, so a lookup of a warp takes one cycle of an SM: 21 bytes per cycle, 4.9
-// TB/s with 132 SMs at 1.75 GHz. The shifts, masks and XORs of the lookups are 15 integer instructions, of which an SM
-// executes 2 per cycle: 17 bytes per cycle, 3.9 TB/s. Memory has 3.3 TB/s (H100) or 4.8 TB/s (H200).
+// A range consists of at most 15 bytes, whole words of 16 bytes at multiples of 16, and at most 15 more bytes. Segments
+// divide its words, counted from the end, so that only the first one may be smaller. One of two kernels processes the
+// words of a segment: crc32_matrix.h or crc32_tables.h.
 #pragma once
 
 #include "gpu/kernel.h"
@@ -20,23 +16,8 @@ namespace tzmark::gpu {
 // The lowest bit has the highest power of x, as in the CRC itself.
 constexpr std::uint32_t kCrc32Polynomial = 0xEDB88320;
 constexpr std::uint32_t kCrc32One = std::uint32_t{1} << 31;
-// A CRC begins with all ones. This word produces that state from zero.
-constexpr std::uint32_t kCrc32Prefix = 0x9226F562;
-constexpr unsigned kCrc32PrefixBytes = 4;
 
-constexpr unsigned kCrc32Threads = 512;
 constexpr unsigned kCrc32WordBytes = sizeof(Words);
-constexpr unsigned kCrc32RoundBytes = kCrc32Threads * kCrc32WordBytes;
-
-// The 32 bits of a factor are looked up in fields of 5, 5, 5, 5, 6 and 6 bits, whose tables take 32 KiB per warp.
-// Fields of 4 bits would need two more lookups, fields of 7 bits more than the 48 KiB that every GPU has.
-constexpr unsigned kCrc32Fields = 6;
-constexpr unsigned kCrc32TableEntries = 4 * 32 + 2 * 64;
-TZMARK_DEVICE constexpr unsigned crc32_field_bits(unsigned field) { return field < 4 ? 5 : 6; }
-TZMARK_DEVICE constexpr unsigned crc32_field_at(unsigned field) { return field < 4 ? 5 * field : 20 + 6 * (field - 4); }
-TZMARK_DEVICE constexpr unsigned crc32_field_table(unsigned field) {
-  return field < 4 ? 32 * field : 128 + 64 * (field - 4);
-}
 
 TZMARK_DEVICE constexpr std::uint32_t crc32_multiply(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
@@ -58,181 +39,124 @@ TZMARK_DEVICE constexpr std::uint32_t crc32_shift(std::uint64_t bytes) {
   return shift;
 }
 
-struct Crc32Segment {
+struct Crc32Range {
   std::uint64_t address;
-  std::uint32_t bytes;
-  std::uint32_t range;   // the index of its range
-  std::uint32_t shift;   // crc32_shift of the bytes that follow in the range
-  std::uint32_t prefix;  // kCrc32Prefix for the first segment of a range, otherwise 0
+  std::uint64_t bytes;
+  std::uint32_t first;  // its first segment; that of the next range if it is empty
+  std::uint32_t unused;
 };
 
 // Constants that do not depend on the ranges.
-struct Crc32Constants {
-  std::uint32_t table[kCrc32TableEntries];  // each field's values times x^(128 T)
-  std::uint32_t shift[16];                  // x^(8 i)
-  std::uint32_t lane_shift[9];              // x^(128 * 2^i)
+struct Crc32Shifts {
+  std::uint32_t small[kCrc32WordBytes];  // x^(8 i)
+  std::uint32_t power[64];               // x^(8 * 2^i)
 };
-static_assert(kCrc32Threads == 1 << 9);
 
-constexpr Crc32Constants make_crc32_constants() {
-  Crc32Constants constants{};
-  const std::uint32_t stride = crc32_shift(kCrc32RoundBytes);
-  for (unsigned field = 0; field < kCrc32Fields; ++field) {
-    for (std::uint32_t value = 0; value < 1U << crc32_field_bits(field); ++value) {
-      constants.table[crc32_field_table(field) + value] = crc32_multiply(value << crc32_field_at(field), stride);
-    }
-  }
-  for (unsigned i = 0; i < 16; ++i) constants.shift[i] = crc32_shift(i);
-  for (unsigned i = 0; i < 9; ++i) constants.lane_shift[i] = crc32_shift(std::uint64_t{kCrc32WordBytes} << i);
-  return constants;
+constexpr Crc32Shifts make_crc32_shifts() {
+  Crc32Shifts shifts{};
+  for (unsigned i = 0; i < kCrc32WordBytes; ++i) shifts.small[i] = crc32_shift(i);
+  shifts.power[0] = kCrc32One >> 8;
+  for (unsigned i = 1; i < 64; ++i) shifts.power[i] = crc32_multiply(shifts.power[i - 1], shifts.power[i - 1]);
+  return shifts;
 }
 
-// The kernel's argument. Results are CRCs without the final inversion, and must be zero before.
+// The argument of both kernels. Results are CRCs without the final inversion; they and the counter must be zero before.
 struct Crc32Arguments {
-  const Crc32Segment* segments;
-  std::uint64_t segment_count;
-  std::uint32_t* results;
-  Crc32Constants constants;
+  const Crc32Range* ranges;
+  std::uint32_t range_count;
+  std::uint32_t segment_count;
+  std::uint32_t segment_bytes;  // a multiple of 16
+  std::uint32_t* counter;       // of segments that were taken
+  std::uint32_t* results;       // of each range
+  Crc32Shifts shifts;
 };
 
-struct Crc32Shared {
-  std::uint32_t table[kCrc32TableEntries * kLanes];  // entry i of lane l at i * kLanes + l
-  std::uint32_t shift[kCrc32Threads];                // of thread t: x^(128 (T - 1 - t))
-  std::uint32_t share[kCrc32Threads];
-  std::uint32_t sum[kLanes];
-  std::uint32_t tail[kCrc32WordBytes];
+struct Crc32Bounds {
+  std::uint64_t begin, words_begin, words_end, end;
 };
 
-// Returns value * x^(128 T). lane_offset: the byte offset of the lane's bank.
-TZMARK_DEVICE inline std::uint32_t crc32_next_round(const Crc32Shared& shared, std::uint32_t value,
-                                                    unsigned lane_offset) {
-  const char* const tables = reinterpret_cast<const char*>(shared.table);
-  constexpr unsigned kEntryBytes = kLanes * sizeof(std::uint32_t), kEntryBits = 7;
-  static_assert(kEntryBytes == 1 << kEntryBits);
-  std::uint32_t product = 0;
-  TZMARK_UNROLL for (unsigned field = 0; field < kCrc32Fields; ++field) {
-    // Computes the field's value times kEntryBytes with one shift and one mask.
-    const unsigned at = crc32_field_at(field);
-    const std::uint32_t shifted = at < kEntryBits ? value << (kEntryBits - at) : value >> (at - kEntryBits);
-    const std::uint32_t offset = shifted & (((1U << crc32_field_bits(field)) - 1) << kEntryBits);
-    product ^= *reinterpret_cast<const std::uint32_t*>(tables + crc32_field_table(field) * kEntryBytes +
-                                                       (offset | lane_offset));
-  }
-  return product;
+TZMARK_DEVICE constexpr Crc32Bounds crc32_bounds(std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t end = address + bytes;
+  const std::uint64_t rounded = (address + kCrc32WordBytes - 1) / kCrc32WordBytes * kCrc32WordBytes;
+  const std::uint64_t words_begin = rounded < end ? rounded : end;
+  const std::uint64_t last = end / kCrc32WordBytes * kCrc32WordBytes;
+  return {address, words_begin, last > words_begin ? last : words_begin, end};
 }
 
-TZMARK_DEVICE inline void crc32_add(const Crc32Shared& shared, std::uint32_t (&sum)[4], const Words& words,
-                                    unsigned lane_offset) {
-  TZMARK_UNROLL for (unsigned i = 0; i < 4; ++i) sum[i] = crc32_next_round(shared, sum[i], lane_offset) ^ words.word[i];
+constexpr std::uint64_t crc32_segment_count(std::uint64_t address, std::uint64_t bytes, std::uint32_t segment_bytes) {
+  if (bytes == 0) return 0;
+  const Crc32Bounds bounds = crc32_bounds(address, bytes);
+  const std::uint64_t words = bounds.words_end - bounds.words_begin;
+  return words <= segment_bytes ? 1 : (words + segment_bytes - 1) / segment_bytes;
 }
 
-// A segment as words. Bytes before the segment in the first words are the prefix and zeros.
-struct Crc32Words {
-  std::uint64_t begin;  // of the segment
-  std::uint64_t first;  // address of the first word
-  std::uint32_t count;
-  std::uint32_t prefix;
-  std::uint32_t tail;  // bytes after the last whole word
+struct Crc32Segment {
+  Crc32Bounds range;
+  std::uint32_t number;  // of the range
+  bool is_first, is_last;
+  std::uint64_t words_begin, words_end;  // of the segment
 };
 
-TZMARK_DEVICE inline Crc32Words crc32_words(const Crc32Segment& segment) {
-  const std::uint64_t begin = segment.address, end = begin + segment.bytes;
-  const std::uint64_t first = (begin - kCrc32PrefixBytes) / kCrc32WordBytes * kCrc32WordBytes;
-  return {begin, first, static_cast<std::uint32_t>((end - first) / kCrc32WordBytes), segment.prefix,
-          static_cast<std::uint32_t>((end - first) % kCrc32WordBytes)};
+TZMARK_DEVICE inline Crc32Segment crc32_segment(const Crc32Arguments& arguments, std::uint32_t number) {
+  const std::uint32_t at = find_item(arguments.ranges, arguments.range_count, number);
+  const Crc32Range range = arguments.ranges[at];
+  const Crc32Bounds bounds = crc32_bounds(range.address, range.bytes);
+  const std::uint32_t end = at + 1 == arguments.range_count ? arguments.segment_count : arguments.ranges[at + 1].first;
+  const bool is_first = number == range.first;
+  const std::uint64_t words_end = bounds.words_end - std::uint64_t{end - 1 - number} * arguments.segment_bytes;
+  return {
+      bounds,   at, is_first, number + 1 == end, is_first ? bounds.words_begin : words_end - arguments.segment_bytes,
+      words_end};
 }
 
-// REQUIRES: the byte is before the segment's end.
-TZMARK_DEVICE inline std::uint8_t crc32_byte(const Crc32Words& words, std::uint64_t address) {
-  if (address >= words.begin) return load_byte(address);
-  const std::uint64_t before = words.begin - address;
-  return before > kCrc32PrefixBytes
-             ? std::uint8_t{0}
-             : static_cast<std::uint8_t>(words.prefix >> (8 * (kCrc32PrefixBytes - static_cast<unsigned>(before))));
-}
-
-TZMARK_DEVICE inline Words crc32_word(const Crc32Words& words, std::uint32_t number) {
-  const std::uint64_t address = words.first + std::uint64_t{number} * kCrc32WordBytes;
-  if (address >= words.begin) return load_words(address);
-  Words word{};
-  TZMARK_UNROLL for (unsigned i = 0; i < kCrc32WordBytes; ++i) {
-    word.word[i / 4] |= std::uint32_t{crc32_byte(words, address + i)} << (8 * (i % 4));
-  }
-  return word;
-}
-
-// Returns one thread's contribution: that of its words, as if its last word were the segment's last and x^32 were 1.
-TZMARK_DEVICE inline std::uint32_t crc32_share(const Crc32Shared& shared, const Crc32Constants& constants,
-                                               const Crc32Words& words, unsigned thread) {
-  const unsigned lane_offset = thread % kLanes * static_cast<unsigned>(sizeof(std::uint32_t));
-  const std::uint32_t rounds = (words.count + kCrc32Threads - 1) / kCrc32Threads;
-  const std::uint32_t missing = rounds * kCrc32Threads - words.count;
-  std::uint32_t sum[4] = {};
-  std::uint32_t round = 0;
-  // Only the first two words can be edges, which a thread processes in its first two rounds.
-  for (; round < rounds && round < 2; ++round) {
-    const std::uint32_t number = round * kCrc32Threads + thread;
-    if (number >= missing) crc32_add(shared, sum, crc32_word(words, number - missing), lane_offset);
-  }
-  // The address of the thread's word in round 0, if it has one.
-  const std::uint64_t address = words.first + (std::uint64_t{thread} - missing) * kCrc32WordBytes;
-  constexpr unsigned kAhead = 4;  // loads in flight
-  for (; round + kAhead <= rounds; round += kAhead) {
-    Words next[kAhead];
-    TZMARK_UNROLL for (unsigned i = 0; i < kAhead; ++i) {
-      next[i] = load_words(address + std::uint64_t{round + i} * kCrc32RoundBytes);
-    }
-    TZMARK_UNROLL for (unsigned i = 0; i < kAhead; ++i) crc32_add(shared, sum, next[i], lane_offset);
-  }
-  for (; round < rounds; ++round) {
-    crc32_add(shared, sum, load_words(address + std::uint64_t{round} * kCrc32RoundBytes), lane_offset);
-  }
-  std::uint32_t share = sum[0];
-  for (unsigned i = 1; i < 4; ++i) share = crc32_multiply(share, constants.shift[4]) ^ sum[i];
-  return crc32_multiply(share, shared.shift[thread]);
-}
-
-template <typename Block>
-TZMARK_DEVICE void crc32_kernel(const Block& block, Crc32Shared& shared, const Crc32Arguments& arguments) {
-  const Crc32Constants& constants = arguments.constants;
-  block.each([&](unsigned thread) {
-    for (unsigned i = thread; i < kCrc32TableEntries * kLanes; i += kCrc32Threads) {
-      shared.table[i] = constants.table[i / kLanes];
-    }
-    std::uint32_t shift = kCrc32One;
-    for (unsigned i = 0; i < 9; ++i) {
-      if (((kCrc32Threads - 1 - thread) >> i & 1) != 0) shift = crc32_multiply(shift, constants.lane_shift[i]);
-    }
-    shared.shift[thread] = shift;
+// Returns x^(8 * bytes), which the lanes compute together.
+template <typename Warp>
+TZMARK_DEVICE std::uint32_t crc32_shift_by_lanes(const Warp& warp, const Crc32Shifts& shifts, std::uint64_t bytes) {
+  if (bytes == 0) return kCrc32One;
+  PerLane<std::uint32_t> shift;
+  warp.each([&](unsigned lane) {
+    shift[lane] = (bytes >> lane & 1) != 0 ? shifts.power[lane] : kCrc32One;
+    if ((bytes >> (lane + 32) & 1) != 0) shift[lane] = crc32_multiply(shift[lane], shifts.power[lane + 32]);
   });
-  for (std::uint64_t number = block.number(); number < arguments.segment_count; number += block.count()) {
-    const Crc32Segment segment = arguments.segments[number];
-    const Crc32Words words = crc32_words(segment);
-    block.each([&](unsigned thread) {
-      shared.share[thread] = crc32_share(shared, constants, words, thread);
-      if (thread < kCrc32WordBytes) {
-        shared.tail[thread] =
-            thread < words.tail
-                ? crc32_multiply(crc32_byte(words, words.first + std::uint64_t{words.count} * kCrc32WordBytes + thread),
-                                 constants.shift[words.tail - thread])
-                : 0;
-      }
-    });
-    block.each([&](unsigned thread) {
-      if (thread >= kLanes) return;
-      std::uint32_t sum = 0;
-      for (unsigned i = thread; i < kCrc32Threads; i += kLanes) sum ^= shared.share[i];
-      shared.sum[thread] = sum;
-    });
-    block.each([&](unsigned thread) {
-      if (thread != 0) return;
-      std::uint32_t sum = 0;
-      for (unsigned i = 0; i < kLanes; ++i) sum ^= shared.sum[i];
-      sum = crc32_multiply(crc32_multiply(sum, constants.shift[4]), constants.shift[words.tail]);
-      for (unsigned i = 0; i < kCrc32WordBytes; ++i) sum ^= shared.tail[i];
-      atomic_xor(&arguments.results[segment.range], crc32_multiply(sum, segment.shift));
+  for (unsigned distance = kLanes / 2; distance > 0; distance /= 2) {
+    PerLane<std::uint32_t> other = shift;
+    warp.exchange(other, [&](unsigned lane) { return lane ^ distance; });
+    warp.each([&](unsigned lane) { shift[lane] = crc32_multiply(shift[lane], other[lane]); });
+  }
+  return warp.of_first_lane(shift);
+}
+
+// Adds a segment to the result of its range. words: what each lane contributes to the CRC of the words from zero.
+template <typename Warp>
+TZMARK_DEVICE void crc32_finish(const Warp& warp, const Crc32Arguments& arguments, const Crc32Segment& segment,
+                                PerLane<std::uint32_t>& words) {
+  const Crc32Bounds& range = segment.range;
+  const Crc32Shifts& shifts = arguments.shifts;
+  const std::uint32_t after_words = crc32_shift_by_lanes(warp, shifts, range.end - segment.words_end);
+  warp.each([&](unsigned lane) { words[lane] = crc32_multiply(words[lane], after_words); });
+  if (segment.is_first) {
+    const unsigned head = static_cast<unsigned>(range.words_begin - range.begin);
+    const std::uint32_t after_head = crc32_shift_by_lanes(warp, shifts, range.end - range.words_begin);
+    warp.each([&](unsigned lane) {
+      std::uint32_t crc = lane == 0 ? crc32_multiply(0xFFFFFFFF, shifts.small[head]) : 0;
+      if (lane < head) crc ^= crc32_multiply(load_byte(range.begin + lane), shifts.small[head - lane]);
+      words[lane] ^= crc32_multiply(crc, after_head);
     });
   }
+  if (segment.is_last) {
+    const unsigned tail = static_cast<unsigned>(range.end - range.words_end);
+    warp.each([&](unsigned lane) {
+      if (lane < tail) words[lane] ^= crc32_multiply(load_byte(range.words_end + lane), shifts.small[tail - lane]);
+    });
+  }
+  for (unsigned distance = kLanes / 2; distance > 0; distance /= 2) {
+    PerLane<std::uint32_t> other = words;
+    warp.exchange(other, [&](unsigned lane) { return lane ^ distance; });
+    warp.each([&](unsigned lane) { words[lane] ^= other[lane]; });
+  }
+  warp.each([&](unsigned lane) {
+    if (lane == 0) atomic_xor(&arguments.results[segment.number], words[lane]);
+  });
 }
 
 }  // namespace tzmark::gpu

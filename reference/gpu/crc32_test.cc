@@ -6,6 +6,9 @@
 
 #include <random>
 
+#include "gpu/crc32_call.h"
+#include "gpu/crc32_matrix.h"
+#include "gpu/crc32_tables.h"
 #include "gpu/work.h"
 #include "testing/gpu/gpu_test.h"
 
@@ -36,16 +39,29 @@ struct Range {
   std::size_t begin, bytes;
 };
 
+std::vector<std::uint32_t> crcs_by_zlib(const Bytes& content, const std::vector<Range>& ranges) {
+  std::vector<std::uint32_t> crcs;
+  for (const Range& range : ranges) {
+    crcs.push_back(by_zlib(std::span(content).subspan(range.begin, range.bytes)));
+  }
+  return crcs;
+}
+
+// Both kernels on the same ranges.
 void expect_crcs(const Bytes& content, const std::vector<Range>& ranges) {
   const DeviceMemory memory = on_device(content);
   std::vector<ConstBuffer> buffers;
   for (const Range& range : ranges) buffers.push_back(ConstBuffer(memory.buffer()).sub(range.begin, range.bytes));
-  const std::vector<std::uint32_t> results = crc32_on_device(buffers);
-  ASSERT_EQ(results.size(), ranges.size());
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    ASSERT_EQ(results[i], by_zlib(std::span(content).subspan(ranges[i].begin, ranges[i].bytes)))
-        << ranges[i].bytes << " bytes at " << ranges[i].begin;
+  const std::vector<std::uint32_t> expected = crcs_by_zlib(content, ranges);
+  for (const auto method : {gpu::Crc32Method::kTables, gpu::Crc32Method::kMatrix}) {
+    const std::vector<std::uint32_t> results = gpu::crc32_by(method, 0, buffers);
+    ASSERT_EQ(results.size(), ranges.size());
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      ASSERT_EQ(results[i], expected[i]) << ranges[i].bytes << " bytes at " << ranges[i].begin
+                                         << (method == gpu::Crc32Method::kTables ? " by tables" : " by matrix");
+    }
   }
+  EXPECT_EQ(crc32_on_device(buffers), expected);
 }
 
 TEST(Crc32Arithmetic, MultipliesAsByHand) {
@@ -71,10 +87,10 @@ TEST(Crc32Arithmetic, ShiftsAsZlibDoes) {
 }
 
 TEST(Crc32Arithmetic, TheTablesTakeEveryBitOnce) {
-  constexpr gpu::Crc32Constants kConstants = gpu::make_crc32_constants();
-  const auto shared = std::make_unique<gpu::Crc32Shared>();
+  constexpr gpu::Crc32Tables kTables = gpu::make_crc32_tables();
+  const auto shared = std::make_unique<gpu::Crc32TablesShared>();
   for (unsigned i = 0; i < gpu::kCrc32TableEntries * gpu::kLanes; ++i) {
-    shared->table[i] = kConstants.table[i / gpu::kLanes];
+    shared->table[i] = kTables.table[i / gpu::kLanes];
   }
   const std::uint32_t stride = gpu::crc32_shift(gpu::kCrc32RoundBytes);
   for (unsigned bit = 0; bit < 32; ++bit) {
@@ -121,14 +137,24 @@ TEST(Crc32OnDevice, BordersOfRounds) {
   expect_crcs(content, ranges);
 }
 
+TEST(Crc32OnDevice, BordersOfSteps) {
+  const Bytes content = random_bytes(2 * gpu::kCrc32TileBytes + 100, 9);
+  std::vector<Range> ranges;
+  for (std::size_t bytes = 0; bytes < content.size() - 16; bytes += gpu::kCrc32StepBytes) {
+    for (const std::size_t begin : {0, 1, 15}) ranges.push_back({begin, bytes + begin % 3});
+  }
+  expect_crcs(content, ranges);
+}
+
 TEST(Crc32OnDevice, BordersOfSegments) {
-  // A segment has at least 128 KiB, and whole rounds.
-  constexpr std::size_t kSegmentBytes = 128 << 10;
+  // A segment of both kernels has 128 KiB, if there is little.
+  constexpr std::size_t kSegmentBytes = gpu::kCrc32MatrixSegmentBytes;
   const Bytes content = random_bytes(4 * kSegmentBytes + 100, 6);
   std::vector<Range> ranges;
   for (const std::size_t segments : {1, 2, 3, 4}) {
-    for (const int more : {-16, -3, -1, 0, 1, 3, 4, 5, 16}) ranges.push_back({5, segments * kSegmentBytes + more});
-    ranges.push_back({16, segments * kSegmentBytes});
+    for (const int more : {-33, -16, -3, -1, 0, 1, 3, 4, 5, 16, 31}) {
+      for (const std::size_t begin : {0, 5, 16}) ranges.push_back({begin, segments * kSegmentBytes + more});
+    }
   }
   expect_crcs(content, ranges);
 }

@@ -83,9 +83,9 @@ TEST_F(FakeFailures, OfCrc32) {
   EXPECT_EQ(fail_each([&] { compute_crc(); }), 8);
 }
 
-// One upload more: key and messages.
+// One upload more, of key and messages, and four launches.
 TEST_F(FakeFailures, OfOpening) {
-  EXPECT_EQ(fail_each([&] { open(); }), 9);
+  EXPECT_EQ(fail_each([&] { open(); }), 12);
 }
 
 TEST_F(FakeFailures, TheFakeSeesAKeyThatStays) {
@@ -108,7 +108,7 @@ TEST_F(FakeFailures, LaterCallsAllocateNothing) {
   compute_crc();
   const std::int64_t allocations = orders().allocations, streams = orders().streams;
   EXPECT_EQ(calls_of([&] { compute_crc(); }), 6);
-  EXPECT_EQ(calls_of([&] { open(); }), 7);
+  EXPECT_EQ(calls_of([&] { open(); }), 10);
   EXPECT_EQ(orders().allocations, allocations);
   EXPECT_EQ(orders().streams, streams);
 }
@@ -117,19 +117,29 @@ TEST_F(FakeFailures, NoMoreIsKeptThanCallsNeed) {
   const CudaContext context(0);
   const std::int64_t allocations = orders().allocations;
   gpu::Workspaces& workspaces = gpu::Workspaces::instance();
-  workspaces.give_back(workspaces.take(0, std::size_t{5} << 20));
+  workspaces.give_back(workspaces.take(0, std::size_t{5} << 20, 1));
   EXPECT_EQ(orders().allocations, allocations);
   std::vector<std::unique_ptr<gpu::Workspace>> used;
-  for (int i = 0; i < 20; ++i) used.push_back(workspaces.take(0, 1));
+  for (int i = 0; i < 20; ++i) used.push_back(workspaces.take(0, 1, 1));
   for (auto& workspace : used) workspaces.give_back(std::move(workspace));
   EXPECT_EQ(orders().allocations, allocations + 16);
 }
 
-TEST_F(FakeFailures, OneLaunchForManyRanges) {
+TEST_F(FakeFailures, AsManyLaunchesForManyRanges) {
   const std::int64_t launches = orders().launches;
   compute_crc();
   open();
-  EXPECT_EQ(orders().launches, launches + 2);
+  EXPECT_EQ(orders().launches, launches + 1 + 4);
+}
+
+// Two GPUs: the first one multiplies matrices of bits, the second one does not.
+TEST_F(FakeFailures, EachGpuTakesTheKernelThatIsFastThere) {
+  for (const auto& [device, kernel] : {std::pair{0, "tzmark_crc32_matrix"}, {1, "tzmark_crc32_tables"}}) {
+    const DeviceMemory memory(1'000, device);
+    const std::array range = {ConstBuffer(memory.buffer())};
+    static_cast<void>(crc32_on_device(range));
+    EXPECT_STREQ(orders().last_kernel, kernel);
+  }
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // The arithmetic of Poly1305: numbers modulo p = 2^130 - 5, in five limbs of 26 bits.
 //
 // A number is "loose" if its limbs are below 2^26 + 2^10, as after a multiplication. A loose number plus a message
-// block has limbs below 2^27 + 2^10, and can be multiplied by a loose one: the sum of five 64-bit products is below 5 *
-// 5 * (2^27 + 2^10) * (2^26 + 2^10) < 2^58.
+// block, or plus a loose number, has limbs below 2^27 + 2^11, and can be multiplied by a loose one: the sum of five
+// 64-bit products is below 25 * (2^27 + 2^11) * (2^26 + 2^10) < 2^58. With the products of three blocks and loose
+// numbers it is below 2^59.
 #pragma once
 
 #include "gpu/kernel.h"
@@ -38,7 +39,7 @@ TZMARK_DEVICE inline Limbs add(const Limbs& a, const Limbs& b) {
   return sum;
 }
 
-// Returns a loose number, from limbs of up to 58 bits.
+// Returns a loose number, from limbs of up to 59 bits.
 TZMARK_DEVICE inline Limbs carry(const std::uint64_t (&wide)[kPoly1305Limbs]) {
   Limbs result;
   std::uint64_t over = 0;
@@ -47,25 +48,46 @@ TZMARK_DEVICE inline Limbs carry(const std::uint64_t (&wide)[kPoly1305Limbs]) {
     result.limb[i] = static_cast<std::uint32_t>(value) & kPoly1305LimbMask;
     over = value >> kPoly1305LimbBits;
   }
-  // 2^130 = 5 modulo p. over is below 2^33, so the carry is below 2^10.
+  // 2^130 = 5 modulo p. over is below 2^33 + 2^8, so the carry is below 2^10.
   const std::uint64_t lowest = result.limb[0] + over * 5;
   result.limb[0] = static_cast<std::uint32_t>(lowest) & kPoly1305LimbMask;
   result.limb[1] += static_cast<std::uint32_t>(lowest >> kPoly1305LimbBits);
   return result;
 }
 
-// Returns a loose product. REQUIRES: a is loose, or loose plus a block; b is loose.
-TZMARK_DEVICE inline Limbs multiply(const Limbs& a, const Limbs& b) {
-  std::uint64_t wide[kPoly1305Limbs];
+// Adds a product to wide limbs. REQUIRES: a is loose, or loose plus a block; b is loose.
+TZMARK_DEVICE inline void add_product(std::uint64_t (&wide)[kPoly1305Limbs], const Limbs& a, const Limbs& b) {
   TZMARK_UNROLL for (unsigned i = 0; i < kPoly1305Limbs; ++i) {
-    wide[i] = 0;
     TZMARK_UNROLL for (unsigned j = 0; j < kPoly1305Limbs; ++j) {
       // Products at 2^130 and above wrap around with a factor of 5.
       const std::uint32_t factor = j <= i ? b.limb[i - j] : 5 * b.limb[kPoly1305Limbs + i - j];
       wide[i] += std::uint64_t{a.limb[j]} * factor;
     }
   }
+}
+
+// Returns a loose product. REQUIRES: as add_product.
+TZMARK_DEVICE inline Limbs multiply(const Limbs& a, const Limbs& b) {
+  std::uint64_t wide[kPoly1305Limbs] = {};
+  add_product(wide, a, b);
   return carry(wide);
+}
+
+// Returns a loose number, from limbs of 32 bits.
+TZMARK_DEVICE inline Limbs carry(const Limbs& number) {
+  std::uint64_t wide[kPoly1305Limbs];
+  for (unsigned i = 0; i < kPoly1305Limbs; ++i) wide[i] = number.limb[i];
+  return carry(wide);
+}
+
+// Returns a loose power. REQUIRES: the base is loose.
+TZMARK_DEVICE inline Limbs power(Limbs base, std::uint32_t exponent) {
+  Limbs result{{1, 0, 0, 0, 0}};
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result = multiply(result, base);
+    base = multiply(base, base);
+  }
+  return result;
 }
 
 // Returns the MAC: the number modulo p, plus the second half of the key, modulo 2^128. REQUIRES: the number is loose.

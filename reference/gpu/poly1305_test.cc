@@ -111,19 +111,21 @@ void expect_equal(const Slow& a, const Slow& b) {
 }
 
 constexpr std::uint32_t kLoose = (1 << 26) + (1 << 10) - 1, kMask = kPoly1305LimbMask;
+constexpr Limbs kAllMask = {{kMask, kMask, kMask, kMask, kMask}};
+constexpr Limbs kAllLoose = {{kLoose, kLoose, kLoose, kLoose, kLoose}};
 const std::vector<Limbs> kEdges = {{{0, 0, 0, 0, 0}},
                                    {{1, 0, 0, 0, 0}},
-                                   {{kMask, kMask, kMask, kMask, kMask}},
+                                   kAllMask,
                                    {{kMask - 4, kMask, kMask, kMask, kMask}},
                                    {{kMask - 5, kMask, kMask, kMask, kMask}},
-                                   {{kLoose, kLoose, kLoose, kLoose, kLoose}},
+                                   kAllLoose,
                                    {{0, 0, 0, 0, kLoose}},
                                    {{kMask, kLoose, kMask, kMask, kMask}}};
 
 TEST(Poly1305, MultipliesTheLargestLimbs) {
   for (const Limbs& edge : kEdges) {
-    // A sum that a block was added to has limbs of twice the size.
-    for (const Limbs& a : {edge, add(edge, Limbs{{kMask, kMask, kMask, kMask, kMask}})}) {
+    // A sum that a block or another sum was added to has limbs of twice the size.
+    for (const Limbs& a : {edge, add(edge, kAllMask), add(edge, kAllLoose)}) {
       for (const Limbs& b : kEdges) {
         const Limbs product = multiply(a, b);
         expect_equal(slow_of(product), product_of(slow_of(a), slow_of(b)));
@@ -134,7 +136,7 @@ TEST(Poly1305, MultipliesTheLargestLimbs) {
 }
 
 TEST(Poly1305, CarriesTheLargestSums) {
-  const std::uint64_t largest = (std::uint64_t{1} << 58) - 1;
+  const std::uint64_t largest = (std::uint64_t{1} << 59) - 1;
   const Limbs carried = carry({largest, largest, largest, largest, largest});
   Slow expected;
   for (int i = 0; i < 5; ++i) {
@@ -143,6 +145,30 @@ TEST(Poly1305, CarriesTheLargestSums) {
   }
   expect_equal(slow_of(carried), expected);
   for (const std::uint32_t limb : carried.limb) EXPECT_LE(limb, kLoose);
+}
+
+// As the kernel adds up four blocks: a sum that a block was added to, and three blocks, times loose powers.
+TEST(Poly1305, AddsUpTheLargestProducts) {
+  const Limbs sum = add(kAllLoose, kAllMask);
+  std::uint64_t wide[kPoly1305Limbs] = {};
+  Slow expected;
+  for (const Limbs& factor : {sum, kAllMask, kAllMask, kAllMask}) {
+    add_product(wide, factor, kAllLoose);
+    expected = sum_of(expected, product_of(slow_of(factor), slow_of(kAllLoose)));
+  }
+  for (unsigned i = 0; i < kPoly1305Limbs; ++i) wide[i] += kMask;
+  for (const std::uint64_t limb : wide) EXPECT_LT(limb, std::uint64_t{1} << 59);
+  expect_equal(slow_of(carry(wide)), sum_of(expected, slow_of(kAllMask)));
+}
+
+TEST(Poly1305, Powers) {
+  for (const Limbs& edge : kEdges) {
+    Slow expected{1, 0, 0};
+    for (std::uint32_t exponent = 0; exponent < 40; ++exponent) {
+      expect_equal(slow_of(power(edge, exponent)), expected);
+      expected = product_of(expected, slow_of(edge));
+    }
+  }
 }
 
 TEST(Poly1305, ReducesWholly) {

@@ -17,10 +17,10 @@ TEST(Salsa20, KeyStreamOfXSalsa20) {
     std::uint32_t key[8], subkey[8], nonce[6];
     for (std::uint32_t& word : key) word = static_cast<std::uint32_t>(random());
     for (std::uint32_t& word : nonce) word = static_cast<std::uint32_t>(random());
-    hsalsa20(key, {nonce[0], nonce[1], nonce[2], nonce[3]}, subkey);
+    hsalsa20(key, {nonce[0], nonce[1], nonce[2], nonce[3]}, kSalsa20Factor, subkey);
     std::array<std::uint32_t, kSalsa20Words> stream;
     std::uint32_t words[kSalsa20Words];
-    salsa20_block(subkey, {nonce[4], nonce[5]}, number, words);
+    salsa20_block(subkey, {nonce[4], nonce[5]}, number, kSalsa20Factor, words);
     std::copy(std::begin(words), std::end(words), stream.begin());
     std::array<std::uint32_t, kSalsa20Words> expected{};
     auto* const bytes = reinterpret_cast<unsigned char*>(expected.data());

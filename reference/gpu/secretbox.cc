@@ -12,10 +12,10 @@
 namespace tzmark {
 namespace {
 
-constexpr unsigned kSecretboxBlocksPerProcessor = 4;
+constexpr unsigned kSecretboxBlocksPerProcessor = 2;
 
 gpu::SecretboxMessage for_kernel(const SealedMessage& message) {
-  gpu::SecretboxMessage result{reinterpret_cast<std::uintptr_t>(message.data.data), message.data.size, {}, {}};
+  gpu::SecretboxMessage result{device_address(message.data.data), message.data.size, {}, {}, 0, 0};
   std::memcpy(result.nonce, message.nonce.data(), message.nonce.size());
   std::memcpy(result.mac, message.mac.data(), message.mac.size());
   return result;
@@ -29,24 +29,39 @@ std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std:
   const int device = gpu::device_of_all(memory);
   const gpu::Kernels& kernels = gpu::Kernels::of(device);
   std::vector<gpu::SecretboxMessage> described(messages.size());
-  std::ranges::transform(messages, described.begin(), for_kernel);
+  std::uint64_t chunks = 0;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    described[i] = for_kernel(messages[i]);
+    described[i].first = static_cast<std::uint32_t>(chunks);
+    chunks += gpu::secretbox_chunk_count(messages[i].data.size);
+  }
+  if (chunks > UINT32_MAX) throw Error(ErrorCode::kUsage, "more messages than one call can open");
   std::vector<std::uint32_t> results(messages.size());
   const auto described_bytes = std::as_bytes(std::span(described));
   const auto result_bytes = std::as_writable_bytes(std::span(results));
   const std::size_t messages_at = gpu::next_place(key.size());
   const std::size_t results_at = gpu::next_place(messages_at + described_bytes.size());
-  gpu::Work work(device, results_at + result_bytes.size());
+  const std::size_t exchanged_bytes = results_at + result_bytes.size();
+  const std::size_t keys_at = gpu::next_place(exchanged_bytes);
+  const std::size_t shares_at = gpu::next_place(keys_at + messages.size() * sizeof(gpu::SecretboxKeys));
+  gpu::Work work(device, shares_at + chunks * sizeof(gpu::Limbs), exchanged_bytes);
   if (messages.empty()) return {};
   work.upload(0, key);
   work.upload(messages_at, described_bytes);
   work.clear(results_at, result_bytes.size());
-  work.launch(kernels.secretbox(),
-              static_cast<unsigned>(std::min<std::size_t>(
-                  messages.size(), std::size_t{kernels.processors()} * kSecretboxBlocksPerProcessor)),
-              gpu::kSecretboxThreads,
-              gpu::SecretboxArguments{work.pointer<const std::uint32_t>(0),
-                                      work.pointer<const gpu::SecretboxMessage>(messages_at), messages.size(),
-                                      work.pointer<std::uint32_t>(results_at)});
+  const gpu::SecretboxArguments arguments{
+      work.pointer<const std::uint32_t>(0),        work.pointer<const gpu::SecretboxMessage>(messages_at),
+      static_cast<std::uint32_t>(messages.size()), static_cast<std::uint32_t>(chunks),
+      work.pointer<std::uint32_t>(results_at),     work.pointer<gpu::SecretboxKeys>(keys_at),
+      work.pointer<gpu::Limbs>(shares_at),         gpu::kSalsa20Factor};
+  const auto blocks_of = [](std::uint64_t warps) { return (warps + gpu::kSecretboxWarps - 1) / gpu::kSecretboxWarps; };
+  const std::uint64_t blocks_max = std::uint64_t{kernels.processors()} * kSecretboxBlocksPerProcessor;
+  const std::uint64_t message_blocks = blocks_of(messages.size());
+  const std::uint64_t chunk_blocks = std::min(blocks_of(chunks), blocks_max);
+  work.launch(kernels.secretbox_keys(), message_blocks, arguments);
+  work.launch(kernels.secretbox_macs(), chunk_blocks, arguments);
+  work.launch(kernels.secretbox_verdicts(), message_blocks, arguments);
+  work.launch(kernels.secretbox_open(), chunk_blocks, arguments);
   work.download(results_at, result_bytes.size());
   work.finish();
   std::ranges::copy(work.downloaded(results_at, result_bytes.size()), result_bytes.begin());

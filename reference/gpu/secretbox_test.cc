@@ -22,7 +22,6 @@ Array random_array(std::uint64_t seed) {
 }
 
 unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
-const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
 
 // Messages between bytes of others, with what they are before and after.
 class Messages {
@@ -98,16 +97,34 @@ TEST(OpenOnDevice, NeighboursThatShareWords) {
   EXPECT_EQ(messages.content, messages.expected());
 }
 
-TEST(OpenOnDevice, BordersOfRoundsAndTiles) {
-  // A round of the MAC has 4 KiB, a tile of the key stream 16 KiB, of which the first has 32 bytes less.
+TEST(OpenOnDevice, BordersOfTilesAndChunks) {
+  // A tile has 2 KiB, of the MAC and of the key stream, a chunk 32 KiB. The first ones of the key stream have 32 bytes
+  // less.
+  constexpr int kTile = gpu::kSecretboxTileBytes, kChunk = gpu::kSecretboxChunkBytes;
   for (std::size_t begin = 0; begin < 17; begin = begin * 2 + 1) {
     Messages messages;
-    for (const std::size_t border : {4'096, 8'192, 16'384 - 32, 32'768 - 32}) {
-      for (const int more : {-33, -16, -1, 0, 1, 3, 16, 17}) messages.add(border + more, begin);
+    for (const int border : {kTile, kTile - 32, 2 * kTile, kChunk, kChunk - 32, 2 * kChunk - 32, 33 * kChunk}) {
+      if (border == 33 * kChunk && begin > 1) continue;
+      for (const int more : {-33, -16, -1, 0, 1, 3, 16, 17}) {
+        messages.add(static_cast<std::size_t>(border + more), begin);
+      }
     }
     EXPECT_EQ(messages.open(), Wrong{});
     ASSERT_EQ(messages.content, messages.expected()) << begin;
   }
+}
+
+TEST(OpenOnDevice, DamageInEachChunk) {
+  Messages messages;
+  Wrong wrong;
+  constexpr std::size_t kChunks = 70;
+  for (std::size_t i = 0; i <= kChunks; ++i) messages.add(kChunks * gpu::kSecretboxChunkBytes, i % 3);
+  for (std::size_t i = 0; i < kChunks; ++i) {
+    messages.damage(i, i * gpu::kSecretboxChunkBytes + 7'777);
+    wrong.push_back(i);
+  }
+  EXPECT_EQ(messages.open(), wrong);
+  EXPECT_EQ(messages.content, messages.expected(wrong));
 }
 
 TEST(OpenOnDevice, LargeMessagesAtAnyAddress) {
@@ -174,19 +191,16 @@ TEST(OpenOnDevice, MoreMessagesThanBlocksWithSomeWrong) {
 
 TEST(OpenOnDevice, LeavesNoSecretInSharedMemory) {
   Bytes sealed = random_bytes(100, 1);
-  const Key key = random_array<Key>(2);
-  gpu::SecretboxMessage message{reinterpret_cast<std::uintptr_t>(sealed.data()), sealed.size(), {}, {}};
-  std::array<std::byte, 16> mac;
-  const std::array<std::byte, 24> nonce{};
-  crypto_secretbox_detached(raw(sealed.data()), raw(mac.data()), raw(sealed.data()), sealed.size(), raw(nonce.data()),
-                            raw(key.data()));
-  std::memcpy(message.mac, mac.data(), mac.size());
-  std::uint32_t key_words[8], result = 0;
-  std::memcpy(key_words, key.data(), key.size());
+  gpu::SecretboxMessage message{reinterpret_cast<std::uintptr_t>(sealed.data()), sealed.size(), {}, {}, 0, 0};
+  std::uint32_t result = gpu::kSecretboxOpened;
+  gpu::SecretboxKeys keys{};
+  gpu::Limbs share{};
   const auto shared = std::make_unique<gpu::SecretboxShared>();
-  gpu::secretbox_kernel(gpu::HostBlock(0, 1, gpu::kSecretboxThreads), *shared, {key_words, &message, 1, &result});
-  EXPECT_EQ(result, gpu::kSecretboxOpened);
+  const gpu::HostBlock block(0, 1, gpu::kSecretboxThreads);
   const auto left = std::as_bytes(std::span(shared.get(), 1));
+  std::memset(shared.get(), 0, sizeof *shared);
+  gpu::secretbox_open_kernel(block, *shared, {nullptr, &message, 1, 1, &result, &keys, &share, gpu::kSalsa20Factor});
+  EXPECT_NE(sealed, random_bytes(100, 1));
   EXPECT_TRUE(std::ranges::all_of(left, [](std::byte b) { return b == std::byte{0}; }));
 }
 

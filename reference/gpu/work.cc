@@ -10,7 +10,10 @@
 #include <mutex>
 #include <optional>
 
+#include "gpu/crc32_matrix.h"
+#include "gpu/crc32_tables.h"
 #include "gpu/image.h"
+#include "gpu/secretbox_kernel.h"
 #include "tzmark/error.h"
 
 namespace tzmark::gpu {
@@ -61,26 +64,50 @@ std::string Kernels::load(int device) {
   const Cuda& cuda = Cuda::instance();
   if (!cuda.why_unavailable().empty()) return cuda.why_unavailable();
   try {
-    constexpr int kMultiprocessorCount = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+    // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    constexpr int kMultiprocessorCount = 16, kCapability = 75, kSharedBytesMax = 8;
     const CudaContext context(device);
-    processors_ = static_cast<unsigned>(cuda.attribute(kMultiprocessorCount, device));
+    processors_ = static_cast<unsigned>(std::max(1, cuda.attribute(kMultiprocessorCount, device)));
+    // The compiler emulates the instruction for later ones.
+    const int capability = cuda.attribute(kCapability, device);
+    multiplies_bits_ = capability == 8 || capability == 9;
     void* module = nullptr;
     if (const int error = calls().load_module(&module, image().data()); error != 0) {
       return "the GPU does not support the CUDA kernels of this build: cuModuleLoadData: " + cuda.error_text(error);
     }
-    for (const auto& [name, function] : {std::pair{"tzmark_crc32", &crc32_}, {"tzmark_secretbox", &secretbox_}}) {
-      if (const int error = calls().function(function, module, name); error != 0) {
+    struct Entry {
+      const char* name;
+      Kernel* kernel;
+      unsigned threads, shared_bytes = 0;
+    };
+    for (const auto& [name, kernel, threads, shared_bytes] :
+         {Entry{"tzmark_crc32_tables", &crc32_tables_, kCrc32TablesThreads},
+          Entry{"tzmark_crc32_matrix", &crc32_matrix_, kCrc32MatrixThreads, sizeof(Crc32Matrix)},
+          Entry{"tzmark_secretbox_keys", &secretbox_keys_, kSecretboxThreads},
+          Entry{"tzmark_secretbox_macs", &secretbox_macs_, kSecretboxThreads},
+          Entry{"tzmark_secretbox_verdicts", &secretbox_verdicts_, kSecretboxThreads},
+          Entry{"tzmark_secretbox_open", &secretbox_open_, kSecretboxThreads}}) {
+      *kernel = {nullptr, threads, shared_bytes};
+      if (const int error = calls().function(&kernel->function, module, name); error != 0) {
         return fmt::format("cuModuleGetFunction of {}: {}", name, cuda.error_text(error));
       }
+      if (shared_bytes == 0) continue;
+      check_cuda(calls().set_function_attribute(kernel->function, kSharedBytesMax, static_cast<int>(shared_bytes)),
+                 "cuFuncSetAttribute");
     }
+    const auto matrix = std::make_unique<Crc32Matrix>();
+    make_crc32_matrix(*matrix);
+    matrix_ = std::make_unique<DeviceMemory>(sizeof *matrix, device);
+    matrix_->copy_from_host(0, std::as_bytes(std::span(matrix.get(), 1)));
   } catch (const Error& error) {
     return error.message();
   }
   return {};
 }
 
-Workspace::Workspace(int device, std::size_t bytes)
-    : scratch(bytes, device), host(PinnedPool::instance().take(bytes, device, /*holds_secrets=*/false)) {}
+Workspace::Workspace(int device, std::size_t bytes, std::size_t exchanged_bytes)
+    : scratch(bytes, device), host(PinnedPool::instance().take(exchanged_bytes, device, /*holds_secrets=*/false)) {}
 
 Workspaces& Workspaces::instance() {
   // The CUDA driver may be gone before destructors of static objects run.
@@ -88,14 +115,15 @@ Workspaces& Workspaces::instance() {
   return *workspaces;
 }
 
-std::unique_ptr<Workspace> Workspaces::take(int device, std::size_t bytes) {
+std::unique_ptr<Workspace> Workspaces::take(int device, std::size_t bytes, std::size_t exchanged_bytes) {
   // Of similar calls, the next one then gets by with the memory of the last one.
   constexpr std::size_t kBytesMin = 256 << 10;
   PinnedPool::instance().require_own_process();
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find_if(idle_, [&](const auto& idle) {
-      return idle->scratch.device() == device && idle->scratch.buffer().size >= bytes;
+      return idle->scratch.device() == device && idle->scratch.buffer().size >= bytes &&
+             idle->host.bytes().size() >= exchanged_bytes;
     });
     if (found != idle_.end()) {
       auto workspace = std::move(*found);
@@ -103,7 +131,8 @@ std::unique_ptr<Workspace> Workspaces::take(int device, std::size_t bytes) {
       return workspace;
     }
   }
-  return std::make_unique<Workspace>(device, std::max(std::bit_ceil(bytes), kBytesMin));
+  return std::make_unique<Workspace>(device, std::max(std::bit_ceil(bytes), kBytesMin),
+                                     std::max(std::bit_ceil(exchanged_bytes), kBytesMin));
 }
 
 void Workspaces::give_back(std::unique_ptr<Workspace> workspace) {
@@ -126,8 +155,11 @@ void Workspaces::clear() {
   }
 }
 
-Work::Work(int device, std::size_t scratch_bytes)
-    : context_(usable(device)), bytes_(scratch_bytes), space_(Workspaces::instance().take(device, scratch_bytes)) {}
+Work::Work(int device, std::size_t scratch_bytes, std::size_t exchanged_bytes)
+    : context_(usable(device)),
+      bytes_(scratch_bytes),
+      exchanged_bytes_(exchanged_bytes),
+      space_(Workspaces::instance().take(device, scratch_bytes, exchanged_bytes)) {}
 
 Work::~Work() {
   // A destructor cannot report an error.
@@ -137,7 +169,7 @@ Work::~Work() {
     static_cast<void>(calls().wait_for_stream(space_->stream.get()));
   }
   // A key was copied from there.
-  ::explicit_bzero(host(0, bytes_).data(), bytes_);
+  ::explicit_bzero(host(0, exchanged_bytes_).data(), exchanged_bytes_);
   // What has failed may still be in flight, for which freeing waits.
   if (finished_) Workspaces::instance().give_back(std::move(space_));
 }
@@ -147,7 +179,7 @@ std::uint64_t Work::address(std::size_t offset) const {
 }
 
 std::span<std::byte> Work::host(std::size_t offset, std::size_t bytes) const {
-  TZMARK_REQUIRES(offset <= bytes_ && bytes <= bytes_ - offset);
+  TZMARK_REQUIRES(offset <= exchanged_bytes_ && bytes <= exchanged_bytes_ - offset);
   return space_->host.bytes().subspan(offset, bytes);
 }
 
@@ -162,8 +194,9 @@ void Work::clear(std::size_t offset, std::size_t bytes) {
   check_cuda(calls().start_fill(address(offset), 0, bytes, space_->stream.get()), "cuMemsetD8Async");
 }
 
-void Work::launch_with(void* kernel, unsigned blocks, unsigned threads, void* arguments) {
-  check_cuda(calls().launch(kernel, blocks, 1, 1, threads, 1, 1, 0, space_->stream.get(), &arguments, nullptr),
+void Work::launch_with(const Kernel& kernel, unsigned blocks, void* arguments) {
+  check_cuda(calls().launch(kernel.function, blocks, 1, 1, kernel.threads, 1, 1, kernel.shared_bytes,
+                            space_->stream.get(), &arguments, nullptr),
              "cuLaunchKernel");
 }
 

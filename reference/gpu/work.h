@@ -20,6 +20,13 @@ namespace tzmark::gpu {
 // the memory is of several GPUs, or of none.
 int device_of_all(std::span<const ConstBuffer> memory);
 
+// A kernel of a GPU.
+struct Kernel {
+  void* function = nullptr;
+  unsigned threads = 0;       // of a block
+  unsigned shared_bytes = 0;  // of a block, beyond what the compiler knows
+};
+
 // The kernels of a GPU, which the first call loads for the life of the process. Thread-safe.
 class Kernels {
  public:
@@ -27,27 +34,37 @@ class Kernels {
 
   // The reason why kernels cannot be launched; empty if they can. The rest REQUIRES that it is empty.
   const std::string& why_unavailable() const { return why_unavailable_; }
-  void* crc32() const { return crc32_; }
-  void* secretbox() const { return secretbox_; }
+  const Kernel& crc32_tables() const { return crc32_tables_; }
+  const Kernel& crc32_matrix() const { return crc32_matrix_; }
+  const Kernel& secretbox_keys() const { return secretbox_keys_; }
+  const Kernel& secretbox_macs() const { return secretbox_macs_; }
+  const Kernel& secretbox_verdicts() const { return secretbox_verdicts_; }
+  const Kernel& secretbox_open() const { return secretbox_open_; }
+  // The address of the Crc32Matrix in the memory of the GPU.
+  std::uint64_t crc32_matrix_address() const { return device_address(matrix_->buffer().data); }
   // Multiprocessors of the GPU.
   unsigned processors() const { return processors_; }
+  // Whether it has an instruction that multiplies matrices of bits; others compute the same more slowly.
+  bool multiplies_bits() const { return multiplies_bits_; }
 
  private:
   explicit Kernels(int device) : why_unavailable_(load(device)) {}
   std::string load(int device);
 
-  void* crc32_ = nullptr;
-  void* secretbox_ = nullptr;
+  Kernel crc32_tables_, crc32_matrix_;
+  Kernel secretbox_keys_, secretbox_macs_, secretbox_verdicts_, secretbox_open_;
+  std::unique_ptr<DeviceMemory> matrix_;
   unsigned processors_ = 0;
+  bool multiplies_bits_ = false;
   const std::string why_unavailable_;  // last, because it is found by setting the others
 };
 
 // What calls use one after the other: allocating it takes longer than most kernels.
 struct Workspace {
-  Workspace(int device, std::size_t bytes);
+  Workspace(int device, std::size_t bytes, std::size_t exchanged_bytes);
 
   DeviceMemory scratch;
-  PinnedMemory host;  // as large: what is copied to the scratch memory and back
+  PinnedMemory host;  // what is copied to the begin of the scratch memory and back
   CudaStream stream;
 };
 
@@ -56,8 +73,9 @@ class Workspaces {
  public:
   static Workspaces& instance();  // never destroyed
 
-  // With scratch memory of at least that size. Throws TZE-ENV-006. REQUIRES: a CudaContext of the GPU.
-  std::unique_ptr<Workspace> take(int device, std::size_t bytes);
+  // With scratch memory of at least that size, of which at least that much is exchanged with the host. Throws
+  // TZE-ENV-006. REQUIRES: a CudaContext of the GPU.
+  std::unique_ptr<Workspace> take(int device, std::size_t bytes, std::size_t exchanged_bytes);
   // REQUIRES: nothing of it is in flight.
   void give_back(std::unique_ptr<Workspace> workspace);
   // Frees those that are kept.
@@ -72,7 +90,8 @@ class Workspaces {
 // the constructor also throws TZE-AVL-001 if there are no kernels.
 class Work {
  public:
-  Work(int device, std::size_t scratch_bytes);
+  // exchanged_bytes: at the begin of the scratch memory, where it can be uploaded and downloaded.
+  Work(int device, std::size_t scratch_bytes, std::size_t exchanged_bytes);
   // Waits, and wipes the scratch memory, even after an error.
   ~Work();
   Work(const Work&) = delete;
@@ -88,9 +107,9 @@ class Work {
   void clear(std::size_t offset, std::size_t bytes);
   // arguments: of the type that the kernel expects. REQUIRES: blocks > 0.
   template <typename Arguments>
-  void launch(void* kernel, unsigned blocks, unsigned threads, Arguments arguments) {
-    TZMARK_REQUIRES(blocks > 0);
-    launch_with(kernel, blocks, threads, &arguments);
+  void launch(const Kernel& kernel, std::uint64_t blocks, Arguments arguments) {
+    TZMARK_REQUIRES(blocks > 0 && blocks <= UINT32_MAX);
+    launch_with(kernel, static_cast<unsigned>(blocks), &arguments);
   }
   void download(std::size_t offset, std::size_t bytes);
   // Wipes the scratch memory, and blocks until all operations are complete.
@@ -99,11 +118,11 @@ class Work {
   std::span<const std::byte> downloaded(std::size_t offset, std::size_t bytes) const;
 
  private:
-  void launch_with(void* kernel, unsigned blocks, unsigned threads, void* arguments);
+  void launch_with(const Kernel& kernel, unsigned blocks, void* arguments);
   std::span<std::byte> host(std::size_t offset, std::size_t bytes) const;
 
   const CudaContext context_;
-  const std::size_t bytes_;
+  const std::size_t bytes_, exchanged_bytes_;
   std::unique_ptr<Workspace> space_;
   bool finished_ = false;
 };

@@ -52,6 +52,7 @@ std::string Cuda::start() {
   library.require(calls_.attribute, "cuDeviceGetAttribute");
   library.require(calls_.load_module, "cuModuleLoadData");
   library.require(calls_.function, "cuModuleGetFunction");
+  library.require(calls_.set_function_attribute, "cuFuncSetAttribute");
   library.require(calls_.launch, "cuLaunchKernel");
   library.look_for(calls_.error_name, "cuGetErrorName");
   if (!library.missing().empty()) return fmt::format("{} lacks {}", library.name(), fmt::join(library.missing(), ", "));

@@ -46,6 +46,7 @@ struct CudaCalls {
   int (*attribute)(int* value, int attribute, int device) = nullptr;
   int (*load_module)(void** module, const void* image) = nullptr;
   int (*function)(void** function, void* module, const char* name) = nullptr;
+  int (*set_function_attribute)(void* function, int attribute, int value) = nullptr;
   int (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                 unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void** extra) = nullptr;
   int (*error_name)(int error, const char** name) = nullptr;

@@ -55,18 +55,20 @@ struct FakeCudaOrders {
 
   std::atomic<std::int64_t> calls = 0;
   std::atomic<std::int64_t> launches = 0;
-  std::atomic<std::int64_t> allocations = 0;  // not freed yet
-  std::atomic<std::int64_t> contexts = 0;     // primary ones that were retained
-  std::atomic<std::int64_t> streams = 0;      // not destroyed yet
-  std::atomic<std::int64_t> events = 0;       // not destroyed yet
-  std::atomic<std::int64_t> late_copies = 0;  // that were started, and not at once
+  std::atomic<const char*> last_kernel = nullptr;  // that was launched
+  std::atomic<std::int64_t> allocations = 0;       // not freed yet
+  std::atomic<std::int64_t> contexts = 0;          // primary ones that were retained
+  std::atomic<std::int64_t> streams = 0;           // not destroyed yet
+  std::atomic<std::int64_t> events = 0;            // not destroyed yet
+  std::atomic<std::int64_t> late_copies = 0;       // that were started, and not at once
   std::atomic<std::int64_t> secrets_left = 0;
 };
 
 // A kernel that the stand-in of libcuda can launch.
 struct FakeKernel {
   const char* name;
-  unsigned threads;  // of a block
+  unsigned threads;       // of a block
+  unsigned shared_bytes;  // of a block, which a launch has to ask for
   void (*run)(unsigned blocks, const void* arguments);
 };
 

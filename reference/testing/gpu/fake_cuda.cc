@@ -97,6 +97,7 @@ bool is_event_here(void* event) {
 struct Function {
   int device;
   const FakeKernel* kernel;
+  unsigned shared_bytes_max = 48 << 10;
 };
 
 bool is_pinned(const void* memory, std::size_t bytes) {
@@ -389,8 +390,16 @@ int cuMemsetD8Async(std::uint64_t to, unsigned char value, std::size_t bytes, vo
   return 0;
 }
 
-int cuDeviceGetAttribute(int* value, int, int) {
-  *value = 2;
+// Every other device, beginning with the second, is of a kind that multiplies no matrices of bits.
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  constexpr int kMultiprocessorCount = 16, kCapability = 75;
+  if (attribute == kMultiprocessorCount) {
+    *value = 2;
+  } else if (attribute == kCapability) {
+    *value = device % 2 == 0 ? 9 : 10;
+  } else {
+    return kInvalidValue;
+  }
   return 0;
 }
 
@@ -416,17 +425,27 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   return 0;
 }
 
-int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                   unsigned block_y, unsigned block_z, unsigned, void* stream, void** parameters, void**) {
+int cuFuncSetAttribute(void* function, int attribute, int value) {
+  constexpr int kSharedBytesMax = 8, kBytesMax = 227 << 10;
   if (const int error = refusal(); error != 0) return error;
-  const auto& [device, launched] = *static_cast<const Function*>(function);
+  if (attribute != kSharedBytesMax || value < 0 || value > kBytesMax) return kInvalidValue;
+  static_cast<Function*>(function)->shared_bytes_max = static_cast<unsigned>(value);
+  return 0;
+}
+
+int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void**) {
+  if (const int error = refusal(); error != 0) return error;
+  const auto& [device, launched, shared_bytes_max] = *static_cast<const Function*>(function);
   const FakeKernel& kernel = *launched;
   if (device != current_device() || !is_stream_here(stream)) return kInvalidHandle;
-  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x != kernel.threads || block_y != 1 || block_z != 1) {
+  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x != kernel.threads || block_y != 1 || block_z != 1 ||
+      shared_bytes != kernel.shared_bytes || shared_bytes > shared_bytes_max) {
     return kInvalidValue;
   }
   static_cast<Stream*>(stream)->run();
   ++orders().launches;
+  orders().last_kernel = kernel.name;
   if (orders().forgets_launches) return 0;
   const Launch launch;
   kernel.run(grid_x, parameters[0]);

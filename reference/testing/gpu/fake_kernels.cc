@@ -3,7 +3,8 @@
 #include <array>
 #include <string_view>
 
-#include "gpu/crc32.h"
+#include "gpu/crc32_matrix.h"
+#include "gpu/crc32_tables.h"
 #include "gpu/secretbox_kernel.h"
 #include "testing/gpu/fake.h"
 #include "testing/gpu/host_block.h"
@@ -13,20 +14,33 @@ namespace {
 using tzmark::test::FakeKernel;
 using namespace tzmark::gpu;
 
+template <auto kKernel, typename Shared, typename Arguments, unsigned kThreads>
+void run(unsigned blocks, const void* arguments) {
+  run_on_host<Shared>(blocks, kThreads, [&](const HostBlock& block, Shared& shared) {
+    kKernel(block, shared, *static_cast<const Arguments*>(arguments));
+  });
+}
+
+struct NothingShared {};
+
+// Of the kernels that have no shared memory.
+template <auto kKernel>
+void run_secretbox(unsigned blocks, const void* arguments) {
+  run_on_host<NothingShared>(blocks, kSecretboxThreads, [&](const HostBlock& block, NothingShared&) {
+    kKernel(block, *static_cast<const SecretboxArguments*>(arguments));
+  });
+}
+
 constexpr std::array kKernels = {
-    FakeKernel{"tzmark_crc32", kCrc32Threads,
-               [](unsigned blocks, const void* arguments) {
-                 run_on_host<Crc32Shared>(blocks, kCrc32Threads, [&](const HostBlock& block, Crc32Shared& shared) {
-                   crc32_kernel(block, shared, *static_cast<const Crc32Arguments*>(arguments));
-                 });
-               }},
-    FakeKernel{"tzmark_secretbox", kSecretboxThreads,
-               [](unsigned blocks, const void* arguments) {
-                 run_on_host<SecretboxShared>(
-                     blocks, kSecretboxThreads, [&](const HostBlock& block, SecretboxShared& shared) {
-                       secretbox_kernel(block, shared, *static_cast<const SecretboxArguments*>(arguments));
-                     });
-               }},
+    FakeKernel{"tzmark_crc32_tables", kCrc32TablesThreads, 0,
+               run<crc32_tables_kernel<HostBlock>, Crc32TablesShared, Crc32TablesArguments, kCrc32TablesThreads>},
+    FakeKernel{"tzmark_crc32_matrix", kCrc32MatrixThreads, sizeof(Crc32MatrixShared),
+               run<crc32_matrix_kernel<HostBlock>, Crc32MatrixShared, Crc32MatrixArguments, kCrc32MatrixThreads>},
+    FakeKernel{"tzmark_secretbox_keys", kSecretboxThreads, 0, run_secretbox<secretbox_keys_kernel<HostBlock>>},
+    FakeKernel{"tzmark_secretbox_macs", kSecretboxThreads, 0, run_secretbox<secretbox_macs_kernel<HostBlock>>},
+    FakeKernel{"tzmark_secretbox_verdicts", kSecretboxThreads, 0, run_secretbox<secretbox_verdicts_kernel<HostBlock>>},
+    FakeKernel{"tzmark_secretbox_open", kSecretboxThreads, 0,
+               run<secretbox_open_kernel<HostBlock>, SecretboxShared, SecretboxArguments, kSecretboxThreads>},
 };
 
 }  // namespace
