@@ -564,16 +564,98 @@ class BenchTest(unittest.TestCase):
                 # One copy to the GPU fills four huge pages, but for the two pages of room of its buffer.
                 self.assertEqual(entry["block_bytes"], (8 << 20) - (8 << 10))
         rungs = {rung["rung"] for rung in document["ceilings"]}
-        kernels = {"gpu-crc32", "gpu-secretbox"}
+        kernels = {
+            f"gpu-{what}"
+            for what in (
+                *("memory-read", "crc32", "crc32-kernel"),
+                *("secretbox", "secretbox-kernel"),
+            )
+        }
         # A build without nvcc has no kernels and must not report their rates.
         measured = kernels if self.has_kernels() else set()
         self.assertLessEqual({"host-to-device", "gpu-memory"} | measured, rungs)
         self.assertEqual(rungs & kernels, measured)
+        notes = {rung["rung"]: rung["note"] for rung in document["ceilings"]}
+        self.assertEqual(notes["host-to-device"], "2097152 bytes in pieces of 2097152")
 
     def has_kernels(self) -> bool:
         said = subprocess.run([TZMARK, "--version"], capture_output=True, text=True)
         self.assertIn("CUDA: ", said.stdout)
         return "CUDA: kernels" in said.stdout
+
+    def peers_with_a_gpu(self) -> dict[str, str]:
+        """Returns the environment of an interpreter that answers for any driver of a loader into GPU memory.
+
+        It says that it read 1 MiB, the first time in 4 ms, later in 2 ms; as a loader, always in 1 ms.
+        """
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        python = Path(directory.name) / "gpu/bin/python"
+        python.parent.mkdir(parents=True)
+        python.write_text(
+            f"""#!{sys.executable}
+import json, pathlib, sys
+assert sys.argv[-1] == "--gpu", sys.argv
+name = pathlib.Path(sys.argv[1]).stem.removesuffix("_driver")
+ours = name in ("tzmark", "tensorizer")
+hello = {{"peer": name, "version": "1", "detail": "", "formats": ["tensors" if ours else "safetensors"]}}
+print(json.dumps(hello), flush=True)
+milliseconds = 4 if name == "tzmark" else 1
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["op"] == "quit": break
+    assert request["device"] == "cuda", request
+    answer = {{"elapsed_ns": milliseconds * 1_000_000, "cpu_ns": 0, "user_ns": 0, "bytes": 1 << 20, "tensors": 32}}
+    print(json.dumps(answer | {{"peak_memory_bytes": 4096}}), flush=True)
+    if name == "tzmark": milliseconds = 2
+"""
+        )
+        python.chmod(0o755)
+        return {"TZMARK_PEERS": directory.name}
+
+    def test_loaders_into_gpu_memory_are_compared(self) -> None:
+        environment = self.fakes() | self.peers_with_a_gpu()
+        with unittest.mock.patch.dict(os.environ, environment):
+            os.environ.pop("TZMARK_PYTHON", None)
+            document = self.document(
+                *("check", "gpu", "--scale", "1MiB", "--gpu-set", "1MiB"),
+                *("--budget", "20s"),
+                status=1,
+            )
+        checks = {check["name"]: check for check in document["checks"]}
+        first = checks["Python to the GPU, first load of a process against later ones"]
+        # Every first load is that of another process.
+        self.assertAlmostEqual(first["ratio"]["median"], 0.5)
+        self.assertEqual(first["verdict"], "fail")
+        for loader in ("instanttensor", "fastsafetensors", "runai"):
+            check = checks[f"Python to the GPU, safetensors, against {loader}"]
+            self.assertAlmostEqual(check["ratio"]["median"], 0.5)
+        for name in ("Python to the GPU", "read to the GPU against tensorizer"):
+            self.assertNotEqual(checks[name]["verdict"], "not measured", name)
+        (memory,) = (
+            c for n, c in checks.items() if n.startswith("host memory of a load")
+        )
+        self.assertEqual(memory["verdict"], "pass")
+        peers = [e for e in document["results"] if e["subject"] == "peer"]
+        for entry in peers:
+            for sample in entry["samples"]:
+                self.assertEqual(sample["peak_memory_bytes"], 4096, entry["id"])
+
+    def test_loaders_into_gpu_memory_take_part(self) -> None:
+        environment = self.fakes() | self.peers_with_a_gpu()
+        with unittest.mock.patch.dict(os.environ, environment):
+            os.environ.pop("TZMARK_PYTHON", None)
+            document = self.document(
+                *("--memory", "device", "--peers", "--op", "read", "--io", "pwrite"),
+                *("--workload", "one-huge", "--scale", "1MiB", "--rounds", "1"),
+                *("--gpu-set", "1MiB"),
+            )
+        measured = {
+            entry["peer"]["name"]
+            for entry in document["results"]
+            if entry["subject"] == "peer" and entry["samples"]
+        }
+        self.assertLessEqual({"instanttensor", "fastsafetensors", "runai"}, measured)
 
     def test_gpu_memory_without_a_gpu_is_an_error(self) -> None:
         nowhere = {"TZMARK_CUDA_LIBRARY": "/nowhere/libcuda.so"}

@@ -373,6 +373,7 @@ const Group kGroups[] = {
     {"5", "sizes", 30, sizes_of_files, 288 * kMiB},
     {"7", "gpu", 40, gpu_memory},
     {"7", "gpu-peers", 40, gpu_against_peer},
+    {"7", "gpu-python", 80, gpu_python},
     {"1", "fio", 80, raw_against_fio},
     {"1", "paths", 160, codec_against_raw},
     {"2", "steps", 260, steps_on_top},

@@ -1,19 +1,31 @@
-// Item 7: reads into GPU memory, compared with the copy, the kernels, and tensorizer.
+// Item 7: reads into GPU memory, compared with the copy, the kernels, and other loaders.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "cli/bounds.h"
 #include "cli/check_group.h"
+#include "harness/peak_memory.h"
+#include "program/installation.h"
 #include "tzmark/device_compute.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
 namespace {
 
+constexpr std::string_view kOnPython = "Python to the GPU";
 constexpr double kOpenedBytesPerSecond = 100e9;
+// What a call may take besides its kernels.
+constexpr double kCallSecondsMax = 1e-4;
+constexpr std::size_t kFewMessagesBytes = std::size_t{256} << 20;
 
-RatioCheck not_measured(std::string name, double required, std::string why) {
-  return {.item = "7", .name = std::move(name), .required = required, .note = std::move(why)};
+RatioCheck check_of(std::string name, double required, std::string note = {}) {
+  return {.item = "7", .name = std::move(name), .required = required, .note = std::move(note)};
+}
+
+void conclude_without(CheckGroup& group, RatioCheck check, std::string why) {
+  check.note = std::move(why);
+  group.conclude(std::move(check));
 }
 
 std::size_t gpu_read(CheckGroup& group, const SharedContent& content, const std::string& io,
@@ -30,20 +42,81 @@ std::string device_path() {
   return {};
 }
 
+double slowest(std::span<const double> seconds) { return std::ranges::max(seconds); }
+
 // Compares a read through host memory with the slower of its two halves.
 void against_halves(CheckGroup& group, std::string name, std::size_t codec, std::size_t storage, std::size_t copy) {
-  group.against(
-      {.item = "7", .name = std::move(name), .required = 0.9, .note = "of min(path into reused memory, pinned copy)"},
-      {codec, storage, copy}, [](std::span<const double> seconds) { return std::max(seconds[0], seconds[1]); });
+  group.against(check_of(std::move(name), 0.9, "of min(path into reused memory, pinned copy)"), {codec, storage, copy},
+                slowest);
+}
+
+// Compares both hashes with the slowest of the halves and the hashing.
+void against_halves_and_lanes(CheckGroup& group, const SharedContent& content, std::size_t codec, std::size_t storage,
+                              std::size_t copy) {
+  const HashingRung hashing =
+      hashing_rung(group.threads(), content->data_bytes(), content->workload().largest_tensor_bytes());
+  const std::size_t lanes = group.add(ceiling(std::make_shared<Ladder>(hashing.threads), hashing.rung));
+  group.against(check_of("pwrite to the GPU, both hashes verified", 0.85,
+                         "of min(path into reused memory, pinned copy, SHA-256 on all cores)"),
+                {codec, storage, copy, lanes}, slowest);
+}
+
+// The first load of this process, so that nothing is pinned yet.
+void host_memory(CheckGroup& group, const SharedContent& content) {
+  constexpr std::uint64_t kPromisedBytes = std::uint64_t{256} << 20;
+  const std::string& file = group.place().file(content, {}, Cache::kWarm);
+  const Reader reader = Reader::open(file, {});
+  PeakMemory watch;
+  static_cast<void>(reader.load_into_device({.verify = Verification::kNone}));
+  const std::uint64_t bytes = watch.stop().anonymous_bytes;
+  const double share = static_cast<double>(bytes) / static_cast<double>(kPromisedBytes);
+  RatioCheck check = check_of(fmt::format("host memory of a load of {} bytes", content->data_bytes()), 1,
+                              "anonymous memory, pinned or not, sampled every millisecond");
+  check.measured = {fmt::format("at most {} bytes", bytes)};
+  check.against = {fmt::format("{} bytes", kPromisedBytes)};
+  check.ratio = {.estimate = share, .low = share, .high = share, .pairs = 1};
+  check.at_most = true;
+  check.verdict = share <= 1 ? BoundVerdict::kPass : BoundVerdict::kFail;
+  group.conclude(std::move(check));
+}
+
+void kernels(CheckGroup& group, const std::vector<std::size_t>& ways) {
+  const RatioCheck of_crc32 = check_of("CRC32 on the GPU against the fastest route there", 20);
+  const RatioCheck of_crc32_kernel = check_of("CRC32 kernel against reading GPU memory", 0.85, "ranges of 2 MiB");
+  const RatioCheck of_call = check_of("call of CRC32 against its kernel and 0.1 ms", 1,
+                                      fmt::format("{} bytes", group.options().gpu_set_bytes));
+  const RatioCheck of_opened = check_of("decryption on the GPU against 100 GB/s", 1);
+  const RatioCheck of_few =
+      check_of("decryption kernels against reading GPU memory", 0.15, "128 messages of 2 MiB, verified and opened");
+  if (const std::string& why = why_no_device_compute(); !why.empty()) {
+    for (const RatioCheck& check : {of_crc32, of_crc32_kernel, of_call, of_opened, of_few}) {
+      conclude_without(group, check, why);
+    }
+    return;
+  }
+  const std::size_t gpu_bytes = group.options().gpu_set_bytes;
+  const std::size_t memory = group.add(ceiling(GpuRung::kRead, gpu_bytes));
+  const std::size_t crc32 = group.add(ceiling(GpuRung::kCrc32, gpu_bytes));
+  const std::size_t crc32_kernel = group.add(ceiling(GpuRung::kCrc32Kernel, gpu_bytes));
+  group.best_ratio(of_crc32, {crc32}, ways);
+  group.against(of_crc32_kernel, {crc32_kernel, memory}, slowest);
+  group.against(of_call, {crc32, crc32_kernel}, [gpu_bytes](std::span<const double> seconds) {
+    return seconds.front() + kCallSecondsMax / static_cast<double>(gpu_bytes);
+  });
+  group.against(of_opened, {group.add(ceiling(GpuRung::kSecretbox, gpu_bytes))},
+                [](std::span<const double>) { return 1 / kOpenedBytesPerSecond; });
+  const std::size_t few = group.add(ceiling(GpuRung::kSecretboxKernel, std::min(gpu_bytes, kFewMessagesBytes)));
+  group.against(of_few, {few, memory}, slowest);
 }
 
 }  // namespace
 
 void gpu_memory(CheckGroup& group) {
   if (const std::string why = DeviceMemory::why_unavailable(); !why.empty()) {
-    return group.conclude(not_measured("GPU memory", 1, why));
+    return conclude_without(group, check_of("GPU memory", 1), why);
   }
   const auto content = group.content(large_tensors(group.options()));
+  host_memory(group, content);
   const std::size_t gpu_bytes = group.options().gpu_set_bytes;
   const std::size_t copy = group.add(ceiling(GpuRung::kCopy, gpu_bytes));
   group.add(ceiling(GpuRung::kFill, gpu_bytes));
@@ -52,42 +125,76 @@ void gpu_memory(CheckGroup& group) {
   };
   for (const std::string io : {"pwrite", "uring-direct"}) {
     const std::size_t storage = group.add(raw_read(group.place(), content, {.io = io}, Target::kSink, cache_for(io)));
-    against_halves(group, fmt::format("{} to the GPU", io), read(io, Verification::kNone), storage, copy);
-    against_halves(group, fmt::format("{} to the GPU, CRC32 verified", io), read(io, Verification::kCrc32), storage,
-                   copy);
+    const std::size_t unverified = read(io, Verification::kNone), verified = read(io, Verification::kCrc32);
+    against_halves(group, fmt::format("{} to the GPU", io), unverified, storage, copy);
+    against_halves(group, fmt::format("{} to the GPU, CRC32 verified", io), verified, storage, copy);
+    if (cache_for(io) != Cache::kWarm) continue;
+    group.against(check_of(fmt::format("{} to the GPU, CRC32 verified against unverified", io), 0.97),
+                  {verified, unverified}, slowest);
+    against_halves_and_lanes(group, content, read(io, Verification::kAll), storage, copy);
   }
   std::vector<std::size_t> ways = {copy};
   if (const std::string io = device_path(); !io.empty()) {
     ways.push_back(group.add(device_read(group.place(), content, {.io = io})));
   }
-  const std::string of_crc32 = "CRC32 on the GPU against the fastest route there";
-  const std::string of_opened = "decryption on the GPU against 100 GB/s";
-  if (const std::string& why = why_no_device_compute(); !why.empty()) {
-    group.conclude(not_measured(of_crc32, 20, why));
-    group.conclude(not_measured(of_opened, 1, why));
-    return;
-  }
-  group.best_ratio({.item = "7", .name = of_crc32, .required = 20}, {group.add(ceiling(GpuRung::kCrc32, gpu_bytes))},
-                   ways);
-  const std::size_t opened = group.add(ceiling(GpuRung::kSecretbox, gpu_bytes));
-  group.against({.item = "7", .name = of_opened, .required = 1}, {opened},
-                [](std::span<const double>) { return 1 / kOpenedBytesPerSecond; });
+  kernels(group, ways);
 }
 
 void gpu_against_peer(CheckGroup& group) {
   const std::string name = "read to the GPU against tensorizer";
   if (!DeviceMemory::why_unavailable().empty()) return;  // gpu_memory has reported it
+  const RatioCheck check = check_of(name, 2, "warm cache, same bytes, best of each side");
   std::string why;
-  const Peers peers = start_peers("tensorizer", why);
-  if (peers.empty()) return group.conclude(not_measured(name, 2, why));
+  const Peers peers = start_peers("tensorizer", why, PeerMemory::kGpu);
+  if (peers.empty()) return conclude_without(group, check, why);
   const auto content = group.content(large_tensors(group.options()));
   std::vector<std::size_t> ours = {gpu_read(group, content, "pwrite", Verification::kNone)};
   if (const std::string io = device_path(); !io.empty()) {
     ours.push_back(gpu_read(group, content, io, Verification::kNone));
   }
   const std::vector<std::size_t> theirs = peer_reads(group, content, peers, {}, {.into_device = true});
-  group.best_ratio({.item = "7", .name = name, .required = 2, .note = "warm cache, same bytes, best of each side"},
-                   ours, theirs);
+  group.best_ratio(check, ours, theirs);
+}
+
+void gpu_python(CheckGroup& group) {
+  if (!DeviceMemory::why_unavailable().empty()) return;
+  std::vector<RatioCheck> of_loaders;
+  for (const std::string_view loader : kGpuLoaders) {
+    of_loaders.push_back(check_of(fmt::format("{}, safetensors, against {}", kOnPython, loader), 1,
+                                  "warm cache, same file, both through the page cache"));
+  }
+  const RatioCheck of_copy = check_of(std::string(kOnPython), 0.9, "of min(path into reused memory, pinned copy)");
+  const RatioCheck of_first = check_of(fmt::format("{}, first load of a process against later ones", kOnPython), 0.9);
+  std::string why;
+  const auto start = [&](std::string_view name) {
+    return start_peer(name, installation_prefix(), Pages::kHuge, why, PeerMemory::kGpu);
+  };
+  const auto module = start(kPythonModule), fresh = module ? start(kPythonModule) : nullptr;
+  if (!fresh) {
+    for (const RatioCheck& check : of_loaders) conclude_without(group, check, why);
+    conclude_without(group, of_copy, why);
+    return conclude_without(group, of_first, why);
+  }
+  const auto content = group.content(large_tensors(group.options()));
+  const auto read = [&](const std::shared_ptr<RunningPeer>& peer, PeerRun run) {
+    run.into_device = true;
+    return group.add(peer_run(group.place(), content, peer, {}, run));
+  };
+  const std::size_t later = read(module, {});
+  const std::size_t storage =
+      group.add(raw_read(group.place(), content, {.io = "pwrite"}, Target::kSink, Cache::kWarm));
+  const std::size_t copy = group.add(ceiling(GpuRung::kCopy, group.options().gpu_set_bytes));
+  group.against(of_copy, {later, storage, copy}, slowest);
+  group.against(of_first, {read(fresh, {.is_first = true}), later}, slowest);
+  const std::size_t ours = read(module, {.safetensors = true});
+  for (std::size_t i = 0; i < of_loaders.size(); ++i) {
+    const auto loader = start(kGpuLoaders[i]);
+    if (!loader) {
+      conclude_without(group, of_loaders[i], why);
+      continue;
+    }
+    group.against(of_loaders[i], {ours, read(loader, {.safetensors = true})}, slowest);
+  }
 }
 
 }  // namespace tzmark::bench

@@ -94,7 +94,7 @@ std::vector<std::string> usual_paths();
 // A peer for each kind of pages, of which the best counts.
 using Peers = std::vector<std::shared_ptr<RunningPeer>>;
 // Starts a peer for each, or returns none and the reason.
-Peers start_peers(std::string_view name, std::string& why);
+Peers start_peers(std::string_view name, std::string& why, PeerMemory into = PeerMemory::kHost);
 // Adds the reads of peers at several numbers of readers, of which the best counts. reading: without that number.
 std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content, const Peers& peers,
                                     const FileFormat& stored, PeerRun reading);
@@ -104,8 +104,9 @@ std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& cont
 void python_module(CheckGroup& group, std::string_view workload);
 void python_module_safetensors(CheckGroup& group, std::string_view workload);
 
-// Item 7: reads into GPU memory, and the same against tensorizer.
+// Item 7: reads into GPU memory, the same against tensorizer, and those of the module in Python, against other loaders.
 void gpu_memory(CheckGroup& group);
 void gpu_against_peer(CheckGroup& group);
+void gpu_python(CheckGroup& group);
 
 }  // namespace tzmark::bench

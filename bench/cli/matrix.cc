@@ -93,9 +93,11 @@ class Matrix {
   }
 
   void add_gpu_ceilings() {
-    std::vector<GpuRung> rungs = {GpuRung::kCopy, GpuRung::kFill};
-    if (why_no_device_compute().empty()) rungs.insert(rungs.end(), {GpuRung::kCrc32, GpuRung::kSecretbox});
-    for (const GpuRung rung : rungs) add(ceiling(rung, options_.gpu_set_bytes));
+    const bool has_kernels = why_no_device_compute().empty();
+    for (const GpuRung rung : {GpuRung::kCopy, GpuRung::kFill, GpuRung::kRead, GpuRung::kCrc32, GpuRung::kCrc32Kernel,
+                               GpuRung::kSecretbox, GpuRung::kSecretboxKernel}) {
+      if (has_kernels || !needs_kernels(rung)) add(ceiling(rung, options_.gpu_set_bytes));
+    }
   }
 
   template <typename T>
@@ -164,14 +166,27 @@ class Matrix {
     for (const Pages pages : {Pages::kHuge, Pages::kSmall}) add_peers(pages);
     if (!wants("read")) return;
     for (const Pages pages : {Pages::kHuge, Pages::kSmall}) {
-      if (!add_python_module(pages)) return;
+      if (!add_python_module(pages)) break;
+    }
+    if (to_device() && !options_.encrypt) add_gpu_loaders();
+  }
+
+  PeerMemory peer_memory() const { return to_device() ? PeerMemory::kGpu : PeerMemory::kHost; }
+
+  // Loaders of safetensors into GPU memory, as far as they are installed.
+  void add_gpu_loaders() {
+    for (const std::string_view name : kGpuLoaders) {
+      std::string why;
+      const auto peer = start_peer(name, installation_prefix(), Pages::kHuge, why, PeerMemory::kGpu);
+      add(peer ? peer_run(place_, content_, peer, {.encrypted = false}, {.into_device = true, .safetensors = true})
+               : missing_peer(content_, name, why));
     }
   }
 
   // The module in Python reads the files of both peers; of its writes, driver.py says why they are not compared.
   bool add_python_module(Pages pages) {
     std::string why;
-    const auto peer = start_peer(kPythonModule, installation_prefix(), pages, why);
+    const auto peer = start_peer(kPythonModule, installation_prefix(), pages, why, peer_memory());
     if (!peer) {
       add(missing_peer(content_, kPythonModule, why));
       return false;
@@ -193,7 +208,7 @@ class Matrix {
       const bool is_tensorizer = name == "tensorizer";
       if (!is_tensorizer && options_.encrypt) continue;
       std::string why;
-      const auto found = find_peer(name, installation_prefix(), why);
+      const auto found = find_peer(name, installation_prefix(), peer_memory(), why);
       if (!found) throw Error(ErrorCode::kUnavailable, why);
       const auto peer = std::make_shared<RunningPeer>(*found, pages);
       const FileFormat kept = is_tensorizer ? stored("both") : FileFormat{.encrypted = false};

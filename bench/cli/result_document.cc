@@ -3,6 +3,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ctime>
@@ -200,7 +201,8 @@ std::vector<CeilingRate> ceilings_of(const std::vector<Measured>& measured) {
     const RunDescription& d = m.description();
     if (m.samples.empty()) continue;
     if (d.subject == "ceiling") {
-      rates.push_back({d.detail, d.threads.value_or(0), median_interval(m.rates()), ""});
+      rates.push_back(
+          {d.detail, d.threads.value_or(0), median_interval(m.rates()), fmt::format("{}", fmt::join(d.notes, "; "))});
       continue;
     }
     if (d.subject == "raw" && d.detail.empty()) {

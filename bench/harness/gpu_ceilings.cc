@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -30,24 +31,46 @@ std::vector<MutableBuffer> pieces_of(MutableBuffer memory) {
   return pieces;
 }
 
-// Returns the step over the whole working set. memory and host must outlive it.
-std::function<void()> step(GpuRung rung, DeviceMemory& memory, std::span<std::byte> host) {
+// A step over the whole working set, which returns the time that counts.
+using Step = std::function<std::chrono::nanoseconds()>;
+
+template <typename Call>
+std::chrono::nanoseconds timed(Call&& call) {
+  const Clock::time_point begin = Clock::now();
+  call();
+  return Clock::now() - begin;
+}
+
+// memory and host must outlive the step.
+Step step(GpuRung rung, DeviceMemory& memory, std::span<std::byte> host) {
+  const std::vector<MutableBuffer> pieces = pieces_of(memory.buffer());
+  const std::vector<ConstBuffer> ranges(pieces.begin(), pieces.end());
+  std::chrono::nanoseconds of_kernel{};
   switch (rung) {
     case GpuRung::kCopy:
       return [&memory, host] {
-        for (std::size_t at = 0; at < memory.buffer().size; at += host.size()) {
-          memory.copy_from_host(at, host.first(std::min(host.size(), memory.buffer().size - at)));
-        }
+        return timed([&] {
+          for (std::size_t at = 0; at < memory.buffer().size; at += host.size()) {
+            memory.copy_from_host(at, host.first(std::min(host.size(), memory.buffer().size - at)));
+          }
+        });
       };
     case GpuRung::kFill:
-      return [&memory] { fill_with_zeros(memory.buffer()); };
-    case GpuRung::kCrc32: {
-      const std::vector<MutableBuffer> pieces = pieces_of(memory.buffer());
-      return [ranges = std::vector<ConstBuffer>(pieces.begin(), pieces.end())] {
-        static_cast<void>(crc32_on_device(ranges));
+      return [&memory] { return timed([&] { fill_with_zeros(memory.buffer()); }); };
+    case GpuRung::kRead:
+      return [&memory, of_kernel]() mutable {
+        read_on_device(memory.buffer(), &of_kernel);
+        return of_kernel;
       };
-    }
+    case GpuRung::kCrc32:
+      return [ranges] { return timed([&] { static_cast<void>(crc32_on_device(ranges)); }); };
+    case GpuRung::kCrc32Kernel:
+      return [ranges, of_kernel]() mutable {
+        static_cast<void>(crc32_on_device(ranges, &of_kernel));
+        return of_kernel;
+      };
     case GpuRung::kSecretbox:
+    case GpuRung::kSecretboxKernel:
       break;
   }
   throw std::logic_error("decryption is measured by class Decryption");
@@ -65,8 +88,8 @@ class Decryption {
     }
   }
 
-  // Returns the seconds that decryption took.
-  double run() {
+  // Returns the time of the call, or of its kernels.
+  std::chrono::nanoseconds run(bool of_kernels) {
     const std::vector<std::byte> plaintext(sealed_.size());
     for (SealedMessage& message : messages_) {
       // All full messages are equal.
@@ -82,9 +105,13 @@ class Decryption {
       memory_.copy_from_host(static_cast<std::size_t>(message.data.data - memory_.buffer().data),
                              std::span(sealed_).first(message.data.size));
     }
-    const Clock::time_point begin = Clock::now();
-    if (!open_on_device(key_, messages_).empty()) throw Error(ErrorCode::kResource, "the GPU reported a wrong MAC");
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+    std::chrono::nanoseconds kernel_time{};
+    const auto call_time = timed([&] {
+      if (!open_on_device(key_, messages_, of_kernels ? &kernel_time : nullptr).empty()) {
+        throw Error(ErrorCode::kResource, "the GPU reported a wrong MAC");
+      }
+    });
+    return of_kernels ? kernel_time : call_time;
   }
 
  private:
@@ -102,40 +129,52 @@ std::string_view rung_name(GpuRung rung) {
       return "host-to-device";
     case GpuRung::kFill:
       return "gpu-memory";
+    case GpuRung::kRead:
+      return "gpu-memory-read";
     case GpuRung::kCrc32:
       return "gpu-crc32";
+    case GpuRung::kCrc32Kernel:
+      return "gpu-crc32-kernel";
     case GpuRung::kSecretbox:
+      return "gpu-secretbox";
+    case GpuRung::kSecretboxKernel:
       break;
   }
-  return "gpu-secretbox";
+  return "gpu-secretbox-kernel";
+}
+
+bool needs_kernels(GpuRung rung) { return rung != GpuRung::kCopy && rung != GpuRung::kFill; }
+
+std::size_t piece_bytes(GpuRung rung, std::size_t working_set_bytes) {
+  constexpr std::size_t kCopyBytes = std::size_t{64} << 20;
+  if (rung == GpuRung::kFill || rung == GpuRung::kRead) return working_set_bytes;
+  return std::min(working_set_bytes, rung == GpuRung::kCopy ? kCopyBytes : kDevicePieceBytes);
 }
 
 double measure_rate(GpuRung rung, std::chrono::nanoseconds time, std::size_t working_set_bytes) {
   if (const std::string why = DeviceMemory::why_unavailable(); !why.empty()) throw Error(ErrorCode::kUnavailable, why);
   if (::sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialized");
   DeviceMemory memory(working_set_bytes);
-  HostMemory host(rung == GpuRung::kCopy ? std::min(working_set_bytes, std::size_t{64} << 20) : 0);
+  HostMemory host(rung == GpuRung::kCopy ? piece_bytes(rung, working_set_bytes) : 0);
   const PinnedRange pinned(host.bytes());
   std::ranges::fill(host.bytes(), std::byte{0x5a});
+  std::optional<Decryption> opening;
+  Step once;
+  if (rung == GpuRung::kSecretbox || rung == GpuRung::kSecretboxKernel) {
+    opening.emplace(memory);
+    once = [&] { return opening->run(rung == GpuRung::kSecretboxKernel); };
+  } else {
+    once = step(rung, memory, host.bytes());
+  }
+  once();  // the first launch loads the kernel
   double seconds = 0;
   double bytes = 0;
   const double enough = std::chrono::duration<double>(time).count();
-  const auto count = [&](double took) {
-    seconds += took;
+  // The clock of a GPU may see no time between two events.
+  constexpr double kSecondsMin = 1e-9;
+  while (seconds < enough) {
+    seconds += std::max(kSecondsMin, std::chrono::duration<double>(once()).count());
     bytes += static_cast<double>(working_set_bytes);
-  };
-  if (rung == GpuRung::kSecretbox) {
-    Decryption opening(memory);
-    opening.run();  // the first launch loads the kernel
-    while (seconds < enough) count(opening.run());
-  } else {
-    const std::function<void()> once = step(rung, memory, host.bytes());
-    once();
-    while (seconds < enough) {
-      const Clock::time_point begin = Clock::now();
-      once();
-      count(std::chrono::duration<double>(Clock::now() - begin).count());
-    }
   }
   return bytes / seconds;
 }

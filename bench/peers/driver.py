@@ -1,10 +1,10 @@
 """The common part of the peer drivers: the protocol, the clock, and the tensors to write.
 
 A driver is one process around another implementation, so that "tzmark bench" can time it in the same run. With
-"--pages huge" malloc asks for huge pages, with "--pages small" the kernel gives this process none. The answers to read
-and write have the share of the tensors' memory that is in huge pages, as the kernel counts it. Its first
-line describes the implementation, or is {"unavailable": WHY}. Then each line of stdin is a request with an "op", and
-gets one line on stdout:
+"--pages huge" malloc asks for huge pages, with "--pages small" the kernel gives this process none; with "--gpu" it is
+unavailable where torch has no GPU. The answers to read and write have the share of the tensors' memory that is in huge
+pages, as the kernel counts it. Its first line describes the implementation, or is {"unavailable": WHY}. Then each line
+of stdin is a request with an "op", and gets one line on stdout:
 
 - prepare: spec. Creates the tensors of the file in memory. Required before the first write.
 - write: file, hashes, key_hex, sync, version. Includes closing the file; an fsync is timed separately. Before it, the
@@ -12,7 +12,9 @@ gets one line on stdout:
 - read: file, verify, readers, key_hex, lazy, device, framework, mapped, touch. Puts each tensor into newly allocated
   memory on the device ("cpu" or "cuda"), as an array or tensor of the framework ("numpy" or "torch", or what suits the
   implementation). With mapped, tensors may be views of a mapping of the file. With touch, every byte is read once more,
-  in one thread, before the clock stops: otherwise a mapping would cost nothing.
+  in one thread, before the clock stops: otherwise a mapping would cost nothing. A GPU has its context before the clock
+  starts, and the answer has the peak of the host memory that was taken, as far as the kernel counts it as the
+  process's.
 - open: file, key_hex. Reads the index, and whatever else the implementation reads at that point.
 - quit.
 
@@ -213,6 +215,40 @@ def huge_share(before: dict[str, int]) -> float | None:
     return min(1.0, max(0.0, huge / taken))
 
 
+def prepare_gpu(torch: Any) -> None:
+    """Creates the context of GPU 0, which takes longer than a load and is done once in a process."""
+    if not torch.cuda.is_available():
+        raise Refused(f"torch {torch.__version__} has no GPU here")
+    torch.cuda.synchronize()
+
+
+class HostPeak:
+    """The peak of this process's resident memory beyond what it had; None where the kernel does not tell."""
+
+    def __init__(self) -> None:
+        self._before = self._kilobytes("VmRSS") if self._reset() else None
+
+    @staticmethod
+    def _reset() -> bool:
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+        except OSError:
+            return False
+        return True
+
+    @staticmethod
+    def _kilobytes(name: str) -> int:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1])
+        raise RuntimeError(f"/proc/self/status has no {name}")
+
+    def bytes(self) -> int | None:
+        if self._before is None:
+            return None
+        return max(0, self._kilobytes("VmHWM") - self._before) * 1024
+
+
 def tensor_bytes(tensor: Any) -> int:
     """Returns the size of an array of numpy or a tensor of torch."""
     if hasattr(tensor, "element_size"):
@@ -369,7 +405,10 @@ class Driver:
         }
 
     def _read(self, request: Read) -> Json:
-        done = timed(self._peer.reader(request))
+        operation = self._peer.reader(request)
+        peak = HostPeak() if request.device != "cpu" else None
+        done = timed(operation)
+        peak_bytes = peak.bytes() if peak else None
         content = self._peer.content(done.result)
         self._peer.release(done.result)
         reply = {
@@ -379,6 +418,8 @@ class Driver:
             "tensors": content.tensors,
             "huge_share": done.huge_share,
         }
+        if peak_bytes is not None:
+            reply["peak_memory_bytes"] = peak_bytes
         return reply | ({"detail": content.detail} if content.detail else {})
 
     def _open(self, request: Open) -> Json:
@@ -459,10 +500,16 @@ def main(load: Callable[[], Peer]) -> int:
     """Runs a driver: load imports the implementation and returns it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--pages", choices=("huge", "small"))
-    if kind := parser.parse_args().pages:
-        choose_pages(kind)
+    parser.add_argument("--gpu", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.pages:
+        choose_pages(arguments.pages)
     replies = claim_stdout()
     try:
+        if arguments.gpu:
+            import torch
+
+            prepare_gpu(torch)
         peer = load()
         warm_up(peer)
     except Exception as error:  # a package that is missing, or does not work

@@ -309,6 +309,16 @@ class Clock(unittest.TestCase):
                 self.assertEqual(driver.memory_detail(), text)
 
 
+class HostPeak(unittest.TestCase):
+    def test_counts_memory_that_is_freed_again(self) -> None:
+        size = 64 << 20
+        peak = driver.HostPeak()
+        self.assertLess(peak.bytes(), size // 2)
+        bytearray(b"x" * size)
+        self.assertGreaterEqual(peak.bytes(), size)
+        self.assertLess(driver.HostPeak().bytes(), size // 2)
+
+
 class Touch(unittest.TestCase):
     def test_reads_every_byte(self) -> None:
         try:

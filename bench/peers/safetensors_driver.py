@@ -134,9 +134,8 @@ class Safetensors:
         if "torch" in self._frameworks:
             import torch
 
-            if torch.cuda.is_available():
-                return "torch"
-            raise Refused(f"torch {torch.__version__} has no GPU here")
+            driver.prepare_gpu(torch)
+            return "torch"
         raise Refused("only torch reads to a GPU, and it is not installed")
 
     def opener(self, request: Open) -> Callable[[], Any]:

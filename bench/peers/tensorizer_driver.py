@@ -96,8 +96,8 @@ class Tensorizer:
         if request.mapped:
             raise Refused("it maps no files")
 
-        if request.device == "cuda" and not self._torch.cuda.is_available():
-            raise Refused(f"torch {self._torch.__version__} has no GPU here")
+        if request.device == "cuda":
+            driver.prepare_gpu(self._torch)
 
         def read() -> TensorDeserializer:
             deserializer = self._library.TensorDeserializer(

@@ -127,7 +127,7 @@ class PeerSubject final : public Subject {
               const PeerRun& run)
       : place_(place), content_(std::move(content)), peer_(std::move(peer)), stored_(stored), run_(run) {
     RunDescription& d = description_;
-    const json& hello = peer_->process.hello();
+    const json& hello = peer_->process().hello();
     d.subject = "peer";
     d.detail = hello.at("peer").get<std::string>();
     if (run.operation == FileOperation::kRead) {
@@ -140,6 +140,7 @@ class PeerSubject final : public Subject {
     if (!run.framework.empty()) d.detail += " " + run.framework;
     if (run.mapped) d.detail += " mapped";
     if (run.touch) d.detail += " touched";
+    if (run.is_first) d.detail += " first of its process";
     if (is_tensors_) d.layout = std::string(layout_name(stored.layout));
     d.workload = content_->workload().name;
     d.workload_label = content_->workload().label();
@@ -188,7 +189,7 @@ class PeerSubject final : public Subject {
       touch_free_memory(description_.bytes);
       // A peer holds the tensors of one content at a time.
       if (peer_->prepared != content_) {
-        const json prepared = peer_->process.request({{"op", "prepare"}, {"spec", list_}});
+        const json prepared = peer_->process().request({{"op", "prepare"}, {"spec", list_}});
         sample.user_elsewhere_ns += prepared.at("user_ns").get<std::uint64_t>();
         peer_->prepared = content_;
       }
@@ -203,14 +204,16 @@ class PeerSubject final : public Subject {
       if (run_.mapped) question["mapped"] = true;
       if (run_.touch) question["touch"] = true;
     }
+    if (run_.is_first) peer_->restart();
     const RunTimer watch(place_.directory());
-    const json answer = peer_->process.request(question);
+    const json answer = peer_->process().request(question);
     sample.elapsed_ns = answer.at("elapsed_ns");
     sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();
     sample.user_elsewhere_ns += answer.at("user_ns").get<std::uint64_t>();
     if (run_.operation == FileOperation::kWrite) sync_written(file_name_, sample);
     watch.stop_device(sample);
     bytes_read_ = answer.value("bytes", std::uint64_t{0});
+    if (answer.contains("peak_memory_bytes")) sample.peak_memory_bytes = answer.at("peak_memory_bytes");
     if (const json share = answer.value("huge_share", json()); !share.is_null()) see_pages(share.get<double>());
     return sample;
   }
@@ -261,9 +264,12 @@ std::unique_ptr<Subject> ceiling(std::shared_ptr<Ladder> ladder, Rung rung) {
       [ladder = std::move(ladder), rung](std::chrono::nanoseconds time) { return ladder->measure(rung, time); });
 }
 std::unique_ptr<Subject> ceiling(GpuRung rung, std::size_t working_set_bytes) {
-  return std::make_unique<Ceiling>(rung_name(rung), 1, Target::kDevice, [=](std::chrono::nanoseconds time) {
+  auto made = std::make_unique<Ceiling>(rung_name(rung), 1, Target::kDevice, [=](std::chrono::nanoseconds time) {
     return measure_rate(rung, time, working_set_bytes);
   });
+  made->description().notes = {
+      fmt::format("{} bytes in pieces of {}", working_set_bytes, piece_bytes(rung, working_set_bytes))};
+  return made;
 }
 
 std::unique_ptr<Subject> peer_run(Workplace& place, SharedContent content, std::shared_ptr<RunningPeer> peer,
@@ -276,8 +282,8 @@ std::unique_ptr<Subject> missing_peer(const SharedContent& content, std::string_
 }
 
 std::shared_ptr<RunningPeer> start_peer(std::string_view name, const std::filesystem::path& prefix, Pages memory,
-                                        std::string& why) {
-  const auto place = find_peer(name, prefix, why);
+                                        std::string& why, PeerMemory into) {
+  const auto place = find_peer(name, prefix, into, why);
   if (!place) return nullptr;
   try {
     return std::make_shared<RunningPeer>(*place, memory);
@@ -288,14 +294,20 @@ std::shared_ptr<RunningPeer> start_peer(std::string_view name, const std::filesy
   }
 }
 
-std::optional<PeerPlace> find_peer(std::string_view name, const std::filesystem::path& prefix, std::string& why) {
+std::optional<PeerPlace> find_peer(std::string_view name, const std::filesystem::path& prefix, PeerMemory memory,
+                                   std::string& why) {
   const bool is_module = name == kPythonModule;
-  const std::string release = name == "safetensors" ? "safetensors-0.8.0" : "tensorizer-2.12.1";
+  const bool is_gpu_loader = std::ranges::find(kGpuLoaders, name) != std::end(kGpuLoaders);
+  std::string release = name == "safetensors" ? "safetensors-0.8.0" : "tensorizer-2.12.1";
   const std::filesystem::path driver =
       prefix / fmt::format("share/tzmark/bench/peers/{}_driver.py", is_module ? "tzmark" : name);
   // scripts/peers installs peers into the build directory.
   const char* const elsewhere = std::getenv("TZMARK_PEERS");
   const std::filesystem::path peers = elsewhere != nullptr ? std::filesystem::path(elsewhere) : prefix / "peers";
+  // One environment has all loaders over a PyTorch with CUDA, which that of Debian lacks.
+  if (is_gpu_loader || (memory == PeerMemory::kGpu && std::filesystem::exists(peers / "gpu/bin/python"))) {
+    release = "gpu";
+  }
   std::filesystem::path interpreter = peers / release / "bin/python";
   if (is_module) {
     // The interpreter of tensorizer, where there is one, so that both have the same numpy and torch. The driver finds
@@ -306,16 +318,20 @@ std::optional<PeerPlace> find_peer(std::string_view name, const std::filesystem:
     } else if (!std::filesystem::exists(interpreter)) {
       interpreter = "python3";
     }
-    if (std::filesystem::exists(driver)) return PeerPlace{interpreter, driver};
+    if (std::filesystem::exists(driver)) return PeerPlace{interpreter, driver, memory};
   }
   for (const auto& [path, what] :
-       {std::pair{driver, "the driver"}, std::pair{interpreter, "scripts/peers installs it"}}) {
+       {std::pair{driver, "the driver"},
+        std::pair{interpreter, release == "gpu" ? "scripts/peers --gpu installs it" : "scripts/peers installs it"}}) {
     if (std::filesystem::exists(path)) continue;
-    why = fmt::format("{} is missing ({})",
-                      path.lexically_normal().filename() == "python" ? release : path.filename().string(), what);
+    const bool is_interpreter = path.lexically_normal().filename() == "python";
+    why = fmt::format(
+        "{} is missing ({})",
+        is_interpreter ? (release == "gpu" ? "the environment of GPU loaders" : release) : path.filename().string(),
+        what);
     return std::nullopt;
   }
-  return PeerPlace{interpreter, driver};
+  return PeerPlace{interpreter, driver, memory};
 }
 
 }  // namespace tzmark::bench

@@ -295,7 +295,7 @@ class ServedPeer final : public ServedSubject {
  public:
   ServedPeer(SharedFile file, std::shared_ptr<RunningPeer> peer, bool verify)
       : ServedSubject(std::move(file), {}), peer_(std::move(peer)), verify_(verify) {
-    const nlohmann::json& hello = peer_->process.hello();
+    const nlohmann::json& hello = peer_->process().hello();
     describe_peer(hello.at("peer").get<std::string>());
     description_.peer = {{"name", hello.at("peer")}, {"version", hello.at("version")}, {"detail", hello.at("detail")}};
     description_.verification = verify ? "both" : "none";
@@ -320,7 +320,8 @@ class ServedPeer final : public ServedSubject {
 
   Sample run() override {
     touch_free_memory(description_.bytes);
-    const nlohmann::json answer = peer_->process.request({{"op", "read"}, {"file", file_->url()}, {"verify", verify_}});
+    const nlohmann::json answer =
+        peer_->process().request({{"op", "read"}, {"file", file_->url()}, {"verify", verify_}});
     Sample sample;
     sample.elapsed_ns = answer.at("elapsed_ns");
     sample.cpu_ns = answer.at("cpu_ns").get<std::uint64_t>();

@@ -34,7 +34,8 @@ std::uint32_t tables_segment_bytes(std::span<const ConstBuffer> ranges, unsigned
 
 const std::string& why_no_device_compute(int device) { return gpu::Kernels::of(device).why_unavailable(); }
 
-std::vector<std::uint32_t> gpu::crc32_by(Crc32Method method, int device, std::span<const ConstBuffer> ranges) {
+std::vector<std::uint32_t> gpu::crc32_by(Crc32Method method, int device, std::span<const ConstBuffer> ranges,
+                                         std::chrono::nanoseconds* kernel_time) {
   static constexpr Crc32Shifts kShifts = make_crc32_shifts();
   const bool by_matrix = method == Crc32Method::kMatrix;
   const Kernels& kernels = Kernels::of(device);
@@ -53,7 +54,7 @@ std::vector<std::uint32_t> gpu::crc32_by(Crc32Method method, int device, std::sp
   const std::size_t results_at = next_place(described_bytes.size());
   const std::size_t counter_at = next_place(results_at + result_bytes.size());
   const std::size_t bytes = counter_at + sizeof(std::uint32_t);
-  Work work(device, bytes, bytes);
+  Work work(device, bytes, bytes, kernel_time);
   if (segments == 0) return results;
   if (segments > UINT32_MAX || ranges.size() > UINT32_MAX) {
     throw Error(ErrorCode::kUsage, "more memory than one call can check");
@@ -87,11 +88,11 @@ std::vector<std::uint32_t> gpu::crc32_by(Crc32Method method, int device, std::sp
   return results;
 }
 
-std::vector<std::uint32_t> crc32_on_device(std::span<const ConstBuffer> ranges) {
+std::vector<std::uint32_t> crc32_on_device(std::span<const ConstBuffer> ranges, std::chrono::nanoseconds* kernel_time) {
   const int device = gpu::device_of_all(ranges);
   const auto method =
       gpu::Kernels::of(device).multiplies_bits() ? gpu::Crc32Method::kMatrix : gpu::Crc32Method::kTables;
-  return gpu::crc32_by(method, device, ranges);
+  return gpu::crc32_by(method, device, ranges, kernel_time);
 }
 
 }  // namespace tzmark

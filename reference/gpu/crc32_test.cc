@@ -9,6 +9,7 @@
 #include "gpu/crc32_call.h"
 #include "gpu/crc32_matrix.h"
 #include "gpu/crc32_tables.h"
+#include "gpu/read_kernel.h"
 #include "gpu/work.h"
 #include "testing/gpu/gpu_test.h"
 
@@ -173,6 +174,26 @@ TEST(Crc32OnDevice, ThousandsOfRangesOfAllSizes) {
     ranges.push_back({random() % (content.size() - bytes), bytes});
   }
   expect_crcs(content, ranges);
+}
+
+TEST(Crc32OnDevice, SaysHowLongItsKernelTook) {
+  const DeviceMemory memory = on_device(random_bytes(1 << 20, 10));
+  const std::array range = {ConstBuffer(memory.buffer())};
+  std::chrono::nanoseconds time{};
+  const auto begin = std::chrono::steady_clock::now();
+  static_cast<void>(crc32_on_device(range, &time));
+  EXPECT_GT(time.count(), 0);
+  EXPECT_LT(time, std::chrono::steady_clock::now() - begin);
+}
+
+TEST(ReadOnDevice, ReadsWholeTiles) {
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{gpu::kReadTileBytes - 1}, std::size_t{5 * gpu::kReadTileBytes + 77}}) {
+    const DeviceMemory memory = on_device(random_bytes(bytes + 1, 11));
+    std::chrono::nanoseconds time{};
+    read_on_device(memory.buffer().sub(0, bytes), &time);
+    EXPECT_EQ(time.count() > 0, bytes >= gpu::kReadTileBytes) << bytes;
+  }
 }
 
 TEST(Crc32OnDevice, ZerosAndOnes) {

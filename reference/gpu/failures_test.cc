@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "gpu/read_kernel.h"
 #include "gpu/work.h"
 #include "testing/caught.h"
 #include "testing/gpu/gpu_test.h"
@@ -86,6 +87,19 @@ TEST_F(FakeFailures, OfCrc32) {
 // One upload more, of key and messages, and four launches.
 TEST_F(FakeFailures, OfOpening) {
   EXPECT_EQ(fail_each([&] { open(); }), 12);
+}
+
+// An event before and after the launch, each created and recorded, and the time between them.
+TEST_F(FakeFailures, OfCrc32WithItsTime) {
+  std::chrono::nanoseconds time{};
+  const std::array ranges = {ConstBuffer(memory_.buffer())};
+  EXPECT_EQ(fail_each([&] { static_cast<void>(crc32_on_device(ranges, &time)); }), 8 + 5);
+  EXPECT_EQ(orders().events, 0);
+}
+
+TEST_F(FakeFailures, OfReading) {
+  const DeviceMemory memory(gpu::kReadTileBytes);
+  EXPECT_EQ(fail_each([&] { read_on_device(memory.buffer()); }), 5);
 }
 
 TEST_F(FakeFailures, TheFakeSeesAKeyThatStays) {

@@ -27,8 +27,9 @@ TEST(Image, HoldsTheKernels) {
     at = next;
   }
   EXPECT_EQ(programs.size(), 2U);
-  for (const std::string name : {"tzmark_crc32_tables", "tzmark_crc32_matrix", "tzmark_secretbox_keys",
-                                 "tzmark_secretbox_macs", "tzmark_secretbox_verdicts", "tzmark_secretbox_open"}) {
+  for (const std::string name :
+       {"tzmark_crc32_tables", "tzmark_crc32_matrix", "tzmark_secretbox_keys", "tzmark_secretbox_macs",
+        "tzmark_secretbox_verdicts", "tzmark_secretbox_open", "tzmark_read"}) {
     for (const std::string_view program : programs) EXPECT_TRUE(holds(program, ".text." + name + '\0')) << name;
     EXPECT_TRUE(holds(text, ".entry " + name + "(")) << name;
   }

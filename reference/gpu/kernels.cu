@@ -1,6 +1,7 @@
 // The entry points of the kernels, which the headers implement.
 #include "gpu/crc32_matrix.h"
 #include "gpu/crc32_tables.h"
+#include "gpu/read_kernel.h"
 #include "gpu/secretbox_kernel.h"
 
 namespace tzmark::gpu {
@@ -90,6 +91,11 @@ __global__ void __launch_bounds__(tzmark::gpu::kSecretboxThreads, 2)
     tzmark_secretbox_open(const __grid_constant__ tzmark::gpu::SecretboxArguments arguments) {
   __shared__ tzmark::gpu::SecretboxShared shared;
   tzmark::gpu::secretbox_open_kernel(tzmark::gpu::GpuBlock{}, shared, arguments);
+}
+
+__global__ void __launch_bounds__(tzmark::gpu::kReadThreads, 2)
+    tzmark_read(const __grid_constant__ tzmark::gpu::ReadArguments arguments) {
+  tzmark::gpu::read_kernel(tzmark::gpu::GpuBlock{}, arguments);
 }
 
 }  // extern "C"

@@ -23,7 +23,8 @@ gpu::SecretboxMessage for_kernel(const SealedMessage& message) {
 
 }  // namespace
 
-std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std::span<const SealedMessage> messages) {
+std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std::span<const SealedMessage> messages,
+                                        std::chrono::nanoseconds* kernel_time) {
   std::vector<ConstBuffer> memory(messages.size());
   std::ranges::transform(messages, memory.begin(), &SealedMessage::data);
   const int device = gpu::device_of_all(memory);
@@ -44,7 +45,7 @@ std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key, std:
   const std::size_t exchanged_bytes = results_at + result_bytes.size();
   const std::size_t keys_at = gpu::next_place(exchanged_bytes);
   const std::size_t shares_at = gpu::next_place(keys_at + messages.size() * sizeof(gpu::SecretboxKeys));
-  gpu::Work work(device, shares_at + chunks * sizeof(gpu::Limbs), exchanged_bytes);
+  gpu::Work work(device, shares_at + chunks * sizeof(gpu::Limbs), exchanged_bytes, kernel_time);
   if (messages.empty()) return {};
   work.upload(0, key);
   work.upload(messages_at, described_bytes);

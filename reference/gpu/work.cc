@@ -13,6 +13,7 @@
 #include "gpu/crc32_matrix.h"
 #include "gpu/crc32_tables.h"
 #include "gpu/image.h"
+#include "gpu/read_kernel.h"
 #include "gpu/secretbox_kernel.h"
 #include "tzmark/error.h"
 
@@ -87,7 +88,8 @@ std::string Kernels::load(int device) {
           Entry{"tzmark_secretbox_keys", &secretbox_keys_, kSecretboxThreads},
           Entry{"tzmark_secretbox_macs", &secretbox_macs_, kSecretboxThreads},
           Entry{"tzmark_secretbox_verdicts", &secretbox_verdicts_, kSecretboxThreads},
-          Entry{"tzmark_secretbox_open", &secretbox_open_, kSecretboxThreads}}) {
+          Entry{"tzmark_secretbox_open", &secretbox_open_, kSecretboxThreads},
+          Entry{"tzmark_read", &read_, kReadThreads}}) {
       *kernel = {nullptr, threads, shared_bytes};
       if (const int error = calls().function(&kernel->function, module, name); error != 0) {
         return fmt::format("cuModuleGetFunction of {}: {}", name, cuda.error_text(error));
@@ -155,11 +157,12 @@ void Workspaces::clear() {
   }
 }
 
-Work::Work(int device, std::size_t scratch_bytes, std::size_t exchanged_bytes)
+Work::Work(int device, std::size_t scratch_bytes, std::size_t exchanged_bytes, std::chrono::nanoseconds* kernel_time)
     : context_(usable(device)),
       bytes_(scratch_bytes),
       exchanged_bytes_(exchanged_bytes),
-      space_(Workspaces::instance().take(device, scratch_bytes, exchanged_bytes)) {}
+      space_(Workspaces::instance().take(device, scratch_bytes, exchanged_bytes)),
+      kernel_time_(kernel_time) {}
 
 Work::~Work() {
   // A destructor cannot report an error.
@@ -195,9 +198,11 @@ void Work::clear(std::size_t offset, std::size_t bytes) {
 }
 
 void Work::launch_with(const Kernel& kernel, unsigned blocks, void* arguments) {
+  if (kernel_time_ != nullptr && !before_) before_.emplace(CudaEvent::Use::kTiming).record(space_->stream);
   check_cuda(calls().launch(kernel.function, blocks, 1, 1, kernel.threads, 1, 1, kernel.shared_bytes,
                             space_->stream.get(), &arguments, nullptr),
              "cuLaunchKernel");
+  if (before_) (after_ ? *after_ : after_.emplace(CudaEvent::Use::kTiming)).record(space_->stream);
 }
 
 void Work::download(std::size_t offset, std::size_t bytes) {
@@ -209,6 +214,7 @@ void Work::finish() {
   clear(0, bytes_);
   space_->stream.wait();
   finished_ = true;
+  if (after_) *kernel_time_ = before_->time_until(*after_);
 }
 
 std::span<const std::byte> Work::downloaded(std::size_t offset, std::size_t bytes) const {

@@ -1,10 +1,12 @@
 // The GPU work of one call: a stream, and scratch memory that is wiped at the end.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +42,7 @@ class Kernels {
   const Kernel& secretbox_macs() const { return secretbox_macs_; }
   const Kernel& secretbox_verdicts() const { return secretbox_verdicts_; }
   const Kernel& secretbox_open() const { return secretbox_open_; }
+  const Kernel& read() const { return read_; }
   // The address of the Crc32Matrix in the memory of the GPU.
   std::uint64_t crc32_matrix_address() const { return device_address(matrix_->buffer().data); }
   // Multiprocessors of the GPU.
@@ -53,6 +56,7 @@ class Kernels {
 
   Kernel crc32_tables_, crc32_matrix_;
   Kernel secretbox_keys_, secretbox_macs_, secretbox_verdicts_, secretbox_open_;
+  Kernel read_;
   std::unique_ptr<DeviceMemory> matrix_;
   unsigned processors_ = 0;
   bool multiplies_bits_ = false;
@@ -90,8 +94,9 @@ class Workspaces {
 // the constructor also throws TZE-AVL-001 if there are no kernels.
 class Work {
  public:
-  // exchanged_bytes: at the begin of the scratch memory, where it can be uploaded and downloaded.
-  Work(int device, std::size_t scratch_bytes, std::size_t exchanged_bytes);
+  // exchanged_bytes: at the begin of the scratch memory, where it can be uploaded and downloaded. kernel_time: set by
+  // finish() to the time of the kernels, unless null.
+  Work(int device, std::size_t scratch_bytes, std::size_t exchanged_bytes, std::chrono::nanoseconds* kernel_time);
   // Waits, and wipes the scratch memory, even after an error.
   ~Work();
   Work(const Work&) = delete;
@@ -124,6 +129,9 @@ class Work {
   const CudaContext context_;
   const std::size_t bytes_, exchanged_bytes_;
   std::unique_ptr<Workspace> space_;
+  std::chrono::nanoseconds* const kernel_time_;
+  // Before the first kernel and after the last one, if their time is wanted.
+  std::optional<CudaEvent> before_, after_;
   bool finished_ = false;
 };
 

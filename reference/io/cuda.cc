@@ -46,6 +46,7 @@ std::string Cuda::start() {
   library.require(calls_.destroy_event, "cuEventDestroy_v2");
   library.require(calls_.record_event, "cuEventRecord");
   library.require(calls_.wait_for_event, "cuEventSynchronize");
+  library.require(calls_.elapsed_milliseconds, "cuEventElapsedTime");
   library.require(calls_.start_copy_to_device, "cuMemcpyHtoDAsync_v2");
   library.require(calls_.start_copy_to_host, "cuMemcpyDtoHAsync_v2");
   library.require(calls_.start_fill, "cuMemsetD8Async");
@@ -149,9 +150,9 @@ CudaStream::~CudaStream() { static_cast<void>(Cuda::instance().calls().destroy_s
 
 void CudaStream::wait() const { check_cuda(Cuda::instance().calls().wait_for_stream(stream_), "cuStreamSynchronize"); }
 
-CudaEvent::CudaEvent() {
+CudaEvent::CudaEvent(Use use) {
   constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
-  check_cuda(Cuda::instance().calls().create_event(&event_, kDisableTiming), "cuEventCreate");
+  check_cuda(Cuda::instance().calls().create_event(&event_, use == Use::kTiming ? 0 : kDisableTiming), "cuEventCreate");
 }
 CudaEvent::~CudaEvent() { static_cast<void>(Cuda::instance().calls().destroy_event(event_)); }
 
@@ -160,6 +161,12 @@ void CudaEvent::record(const CudaStream& stream) {
 }
 
 void CudaEvent::wait() const { check_cuda(Cuda::instance().calls().wait_for_event(event_), "cuEventSynchronize"); }
+
+std::chrono::nanoseconds CudaEvent::time_until(const CudaEvent& later) const {
+  float milliseconds = 0;
+  check_cuda(Cuda::instance().calls().elapsed_milliseconds(&milliseconds, event_, later.event_), "cuEventElapsedTime");
+  return std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double, std::milli>(milliseconds));
+}
 
 void check_cuda(int error, const char* call) {
   if (error == 0) return;

@@ -8,6 +8,7 @@
 // macro.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -40,6 +41,7 @@ struct CudaCalls {
   int (*destroy_event)(void* event) = nullptr;
   int (*record_event)(void* event, void* stream) = nullptr;
   int (*wait_for_event)(void* event) = nullptr;
+  int (*elapsed_milliseconds)(float* time, void* from, void* to) = nullptr;
   int (*start_copy_to_device)(std::uint64_t to, const void* from, std::size_t bytes, void* stream) = nullptr;
   int (*start_copy_to_host)(void* to, std::uint64_t from, std::size_t bytes, void* stream) = nullptr;
   int (*start_fill)(std::uint64_t to, unsigned char value, std::size_t bytes, void* stream) = nullptr;
@@ -133,7 +135,9 @@ class CudaStream {
 // also to destroy it. Calls throw TZE-ENV-006.
 class CudaEvent {
  public:
-  CudaEvent();
+  enum class Use : std::uint8_t { kWaiting, kTiming };
+
+  explicit CudaEvent(Use use = Use::kWaiting);
   ~CudaEvent();
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
@@ -141,6 +145,8 @@ class CudaEvent {
   void record(const CudaStream& stream);
   // Blocks until all work that the stream had when the event was recorded is complete.
   void wait() const;
+  // The time from this event to a later one. REQUIRES: both are for timing, and what was before them is complete.
+  std::chrono::nanoseconds time_until(const CudaEvent& later) const;
 
  private:
   void* event_ = nullptr;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,9 +24,17 @@ namespace tzmark {
 // can. Determined once for each GPU, by the first call.
 const std::string& why_no_device_compute(int device = 0);
 
+// kernel_time, of each function below: set to the time of the kernels on the GPU, without that of the call, unless
+// null.
+
 // Returns the CRC32 (as zlib) of each range of device memory, of any size and at any address. Throws TZE-USE-001 if the
 // ranges are of several GPUs. REQUIRES: kind == kDevice.
-std::vector<std::uint32_t> crc32_on_device(std::span<const ConstBuffer> ranges);
+std::vector<std::uint32_t> crc32_on_device(std::span<const ConstBuffer> ranges,
+                                           std::chrono::nanoseconds* kernel_time = nullptr);
+
+// Reads device memory, as fast as a kernel can: what none that computes a hash can go below. Less than 64 KiB at the
+// end are left out. REQUIRES: kind == kDevice; the address is a multiple of 16.
+void read_on_device(ConstBuffer memory, std::chrono::nanoseconds* kernel_time = nullptr);
 
 // A message as crypto_secretbox_detached of libsodium makes it.
 struct SealedMessage {
@@ -39,6 +48,7 @@ struct SealedMessage {
 // which messages were decrypted. Throws TZE-USE-001 if they are of several GPUs. REQUIRES: kind == kDevice; no two
 // messages overlap.
 [[nodiscard]] std::vector<std::size_t> open_on_device(std::span<const std::byte, 32> key,
-                                                      std::span<const SealedMessage> messages);
+                                                      std::span<const SealedMessage> messages,
+                                                      std::chrono::nanoseconds* kernel_time = nullptr);
 
 }  // namespace tzmark

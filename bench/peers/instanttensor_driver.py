@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""InstantTensor as a peer of "tzmark bench"; bench/peers/driver.py has the protocol."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import driver
+from gpu_loader import GpuLoader
+
+
+class InstantTensor:
+    """Through the page cache."""
+
+    name = "instanttensor"
+    detail = "buffered"
+
+    def __init__(self) -> None:
+        import instanttensor
+
+        self._library = instanttensor
+
+    def load(self, file: str) -> dict[str, Any]:
+        with self._library.safe_open(
+            [file],
+            framework="pt",
+            device="cuda:0",
+            backend=self._library.BackendPolicy.BUFFERED,
+        ) as opened:
+            return dict(opened.tensors())
+
+
+if __name__ == "__main__":
+    sys.exit(driver.main(lambda: GpuLoader(InstantTensor())))
