@@ -206,7 +206,11 @@ class CodecRead final : public CodecSubject {
     require_same(*loaded);
   }
 
-  DeviceReadOptions device_options() const { return {.verify = reading_.verification, .compute = reading_.compute}; }
+  DeviceReadOptions device_options() const {
+    DeviceReadOptions options{.verify = reading_.verification, .compute = reading_.compute};
+    set_block(options);
+    return options;
+  }
 
   Loaded read(const std::string& file_name) const {
     const Reader reader = Reader::open(file_name, options());

@@ -10,7 +10,7 @@ namespace {
 
 // Rates within 5 % of each other count as equal: repeated runs of a device differ by as much.
 constexpr double kReached = 0.95;
-// A load also touches new memory, which a copy between touched pages does not.
+// A load also touches new memory, which a copy between touched pages does not; and one to a GPU begins with a read.
 constexpr double kCopyReached = 0.8;
 // Hashes are computed by the same threads that do everything else.
 constexpr double kHashingReached = 0.8;
@@ -60,11 +60,23 @@ CeilingVerdict copy_verdict(const CeilingRates& rates) {
           *rates.memory_copy, share};
 }
 
+CeilingVerdict bus_verdict(const CeilingRates& rates) {
+  const double share = rates.codec / *rates.bus;
+  return {"bus",
+          fmt::format("pinned memory is copied to the GPU at {}, and this setting reaches {}", gigabytes(*rates.bus),
+                      percent(share)),
+          *rates.bus, share};
+}
+
+bool reaches_bus(const CeilingRates& rates) { return rates.bus && rates.codec >= kCopyReached * *rates.bus; }
+
 std::optional<CeilingVerdict> warm_verdict(const CeilingRates& rates) {
+  if (reaches_bus(rates)) return bus_verdict(rates);
   if (rates.memory_copy && rates.codec >= kCopyReached * *rates.memory_copy) return copy_verdict(rates);
   if (is_slower_than_raw(rates)) return processor_verdict(rates);
   if (!rates.raw) return rates.memory_copy ? std::optional(copy_verdict(rates)) : std::nullopt;
-  std::string text = fmt::format("{} delivers {} from the page cache into new memory", rates.io, gigabytes(*rates.raw));
+  std::string text = fmt::format("{} delivers {} from the page cache into {} memory", rates.io, gigabytes(*rates.raw),
+                                 rates.bus ? "reused" : "new");
   if (rates.memory_copy) text += fmt::format("; the cores copy {}", gigabytes(*rates.memory_copy));
   return CeilingVerdict{"path", std::move(text), *rates.raw, share_of_raw(rates)};
 }
@@ -90,6 +102,7 @@ std::optional<CeilingVerdict> judge_ceiling(const CeilingRates& rates) {
   if (rates.is_warm) return warm_verdict(rates);
   const std::optional<DeviceRate> device = device_rate_of(rates.device);
   if (device && device->is_flat && rates.codec >= kReached * device->rate) return device_verdict(rates, *device);
+  if (reaches_bus(rates)) return bus_verdict(rates);
   if (is_slower_than_raw(rates)) return processor_verdict(rates);
   if (device && !device->is_flat) {
     return CeilingVerdict{"bytes in flight",

@@ -30,12 +30,13 @@ struct CeilingRates {
   std::optional<Interval> codec_over_raw;
   std::vector<DevicePoint> device;    // by rising bytes in flight; empty if no path bypasses the page cache
   std::optional<double> memory_copy;  // on as many threads as compute
+  std::optional<double> bus;          // copies from pinned memory to a GPU; absent for loads into host memory
   std::optional<double> hashing;      // the same, of the hashes that the codec computes; absent if it computes none
   std::string server;  // what else is known of a server, which is read instead of a device; empty without one
 };
 
 struct CeilingVerdict {
-  std::string name;  // "device", "memory copy", "path", "processor", "bytes in flight"
+  std::string name;  // "device", "bus", "memory copy", "path", "processor", "bytes in flight"
   std::string text;  // one sentence
   double rate = 0;   // of the ceiling
   double share = 0;  // of that rate that the codec reaches; above 1 where short samples end within a burst
@@ -51,6 +52,7 @@ std::optional<DeviceRate> device_rate_of(const std::vector<DevicePoint>& points)
 // Nothing if no rate was measured that could limit the codec.
 //
 //   device           its rate does not rise with the bytes in flight, and the codec reaches 95 % of it
+//   bus              the codec reaches 80 % of the rate at which pinned memory is copied to the GPU
 //   processor        raw transfers at the same setting are more than 5 % faster than the codec, by the whole interval
 //                    of their ratio where there is one
 //   memory copy      warm: the codec reaches 80 % of the rate at which the cores copy memory

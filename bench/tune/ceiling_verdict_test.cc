@@ -50,6 +50,25 @@ TEST(CeilingVerdict, DeviceThatDoesNotBecomeFaster) {
   EXPECT_THAT(verdict->text, Not(HasSubstr("burst")));
 }
 
+TEST(CeilingVerdict, TheBusToAGpu) {
+  CeilingRates rates = warm(41 * kGb, 80 * kGb, 20 * kGb);
+  rates.bus = 50 * kGb;
+  const auto verdict = judge_ceiling(rates);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->name, "bus");
+  EXPECT_THAT(verdict->rate, DoubleEq(50 * kGb));
+  EXPECT_THAT(verdict->share, DoubleEq(41.0 / 50));
+  rates.codec = 39 * kGb;
+  EXPECT_EQ(name(rates), "memory copy");
+  // A slower device is the limit of a load from it.
+  CeilingRates slow = cold(0.97 * kGb, kGb, flat_at(kGb));
+  slow.bus = 50 * kGb;
+  EXPECT_EQ(name(slow), "device");
+  slow.bus = kGb;
+  slow.device = flat_at(3 * kGb);
+  EXPECT_EQ(name(slow), "bus");
+}
+
 TEST(CeilingVerdict, FasterThanTheDeviceIsABurst) {
   const auto verdict = judge_ceiling(cold(1.4 * kGb, 1.4 * kGb, flat_at(kGb)));
   ASSERT_TRUE(verdict);

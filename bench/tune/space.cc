@@ -31,7 +31,7 @@ class Listing {
     for (unsigned depth = 1; depth <= kDepthMax; depth *= 2) {
       if (!is_affordable(block, depth) || exceeds_workload(block, depth)) continue;
       for (const unsigned threads : thread_counts(path, depth)) {
-        for (const Pages pages : {Pages::kHuge, Pages::kSmall}) add({path.name, block, depth, threads, pages});
+        for (const Pages pages : options_.pages) add({path.name, block, depth, threads, pages});
       }
     }
   }

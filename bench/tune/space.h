@@ -27,7 +27,8 @@ struct SpaceOptions {
   std::uint64_t align_bytes = 1;         // of the storage; block sizes are multiples of it
   std::uint64_t memory_limit_bytes = 0;  // of bytes in flight; 0: no limit
   std::uint64_t workload_bytes = 0;      // a depth beyond its transfers would change nothing; 0: not known
-  Setting standard;                      // what the codec does without options, with every number resolved
+  std::vector<Pages> pages = {Pages::kHuge, Pages::kSmall};
+  Setting standard;  // what the codec does without options, with every number resolved
 };
 
 // Returns all combinations of path, block size (64 KiB to 16 MiB), depth (1 to 128), threads (1 to twice the cores) and

@@ -10,6 +10,7 @@
 #include "testing/files/test_directory.h"
 #include "tzmark/checkpoint.h"
 #include "tzmark/descriptor.h"
+#include "tzmark/device.h"
 #include "tzmark/error.h"
 #include "tzmark/reader.h"
 #include "tzmark/safetensors.h"
@@ -116,6 +117,15 @@ TEST(Profile, SetsOnlyWhatItNames) {
 }
 
 // Blocks below the size of a message neither divide it nor have it read twice.
+TEST(Profile, SetsTheCopiesToAGpu) {
+  DeviceReadOptions options;
+  const std::size_t standard = options.piece_bytes;
+  apply(ProfileSettings{.io_path = "pwrite", .queue_depth = 3, .threads = 5}, options);
+  EXPECT_EQ(options.piece_bytes, standard);
+  apply(ProfileSettings{.block_bytes = 4 << 20}, options);
+  EXPECT_EQ(options.piece_bytes, 4U << 20);
+}
+
 TEST(Profile, ReadsEncryptedFilesOnceInSmallBlocks) {
   test::Content content;
   content.add({"large"}, "uint8", {5 << 20});

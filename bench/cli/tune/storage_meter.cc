@@ -54,15 +54,22 @@ std::unique_ptr<Subject> StorageMeter::codec(const Setting& setting, const Share
   if (options_.task == TuneTask::kSave) return codec_write(place_, content, stored, moving);
   return codec_read(place_, content, stored, moving,
                     {.verification = verification_of(options_.verification),
-                     .target = setting.pages == Pages::kHuge ? Target::kHugePages : Target::kSmallPages,
+                     .target = target_of(setting),
                      .cache = cache_of(setting.io)});
 }
 
 std::unique_ptr<Subject> StorageMeter::raw(const Setting& setting) const {
   const IoSettings moving = moving_of(setting);
   if (options_.task == TuneTask::kSave) return raw_write(place_, content_, moving);
-  return raw_read(place_, content_, moving, setting.pages == Pages::kHuge ? Target::kHugePages : Target::kSmallPages,
+  if (path_traits(setting.io).moves_device_memory) return device_read(place_, content_, moving);
+  // On its way to a GPU, data passes through memory that is reused.
+  return raw_read(place_, content_, moving, options_.to_device ? Target::kSink : target_of(setting),
                   cache_of(setting.io));
+}
+
+Target StorageMeter::target_of(const Setting& setting) const {
+  if (options_.to_device) return Target::kDevice;
+  return setting.pages == Pages::kHuge ? Target::kHugePages : Target::kSmallPages;
 }
 
 void StorageMeter::check() const {
@@ -93,7 +100,8 @@ void StorageMeter::measure_memory(Entry& entry) const {
     static_cast<void>(entry.measured.subject->run());
     entry.measured.subject->remove_output();
     const std::uint64_t anonymous = peak.stop().anonymous_bytes;
-    const std::uint64_t tensors = options_.task == TuneTask::kSave ? 0 : content_->data_bytes();
+    const bool has_tensors = options_.task != TuneTask::kSave && !options_.to_device;
+    const std::uint64_t tensors = has_tensors ? content_->data_bytes() : 0;
     entry.peak_memory_bytes = anonymous - std::min(anonymous, tensors);
   } catch (const Error& error) {
     // A kernel that cannot tell leaves the figure out.
@@ -139,14 +147,16 @@ void StorageMeter::renew() {
   is_renewed_ = true;
 }
 
-Setting default_setting(Workplace& place, const SharedContent& content, TuneTask task) {
+Setting default_setting(Workplace& place, const SharedContent& content, TuneTask task, bool to_device) {
   std::unique_ptr<Subject> subject;
   if (task == TuneTask::kSave) {
     subject = codec_write(place, content, {}, {});
     subject->prepare();
     static_cast<void>(subject->run());
   } else {
-    subject = codec_read(place, content, {}, {}, {.cache = task == TuneTask::kLoadWarm ? Cache::kWarm : Cache::kCold});
+    subject = codec_read(place, content, {}, {},
+                         {.target = to_device ? Target::kDevice : Target::kHugePages,
+                          .cache = task == TuneTask::kLoadWarm ? Cache::kWarm : Cache::kCold});
     subject->prepare();
   }
   const RunDescription& d = subject->description();

@@ -21,6 +21,7 @@ namespace tzmark::bench {
 
 struct MeterOptions {
   TuneTask task = TuneTask::kLoadCold;
+  bool to_device = false;             // loads end in GPU memory
   std::string verification = "none";  // of loads, or the hashes that a save stores: none, crc32, both
   Setting standard;                   // measured with the codec's own defaults, which need not be one block for all
   // Called before each step, which is a sample at most; ends the measurement by throwing. May be empty.
@@ -47,6 +48,8 @@ class StorageMeter final : public Meter {
   Cache cache_of(const std::string& io) const;
 
  private:
+  // What a load ends in.
+  Target target_of(const Setting& setting) const;
   struct Entry {
     Measured measured;
     std::size_t samples = 0;
@@ -71,6 +74,6 @@ class StorageMeter final : public Meter {
 double seconds_of(const Sample& sample);
 
 // The codec's defaults for a task as a setting: what a loader without options does. Creates a file.
-Setting default_setting(Workplace& place, const SharedContent& content, TuneTask task);
+Setting default_setting(Workplace& place, const SharedContent& content, TuneTask task, bool to_device = false);
 
 }  // namespace tzmark::bench

@@ -112,7 +112,7 @@ void run(const TuneOptions& options, const std::vector<std::string>& command) {
 
 // What would be chosen for a directory has no meaning for a file that is there, and is not ignored.
 void require_served_options(const TuneOptions& options, const CLI::App& tune) {
-  for (const char* name : {"--cache", "--workload", "--scale", "--io", "--sustain", "--predict"}) {
+  for (const char* name : {"--cache", "--workload", "--scale", "--io", "--sustain", "--predict", "--memory"}) {
     if (tune.count(name) == 0) continue;
     throw Error(ErrorCode::kUsage, fmt::format("{} is for a directory, and a URL names a file that is there", name));
   }
@@ -146,6 +146,9 @@ void add_tune(CLI::App& app, const std::vector<std::string>& command) {
   tune->add_option("--cache", options->cache, "State of the page cache before loads: cold, warm, both")
       ->check(CLI::IsMember({"cold", "warm", "both"}))
       ->capture_default_str();
+  tune->add_option("--memory", options->memory, "Memory that loads end in: host, device (of GPU 0, with --goal load)")
+      ->check(CLI::IsMember({"host", "device"}))
+      ->capture_default_str();
   tune->add_option("--workload", options->workload, "Model whose tensors are moved: " + workload_list())
       ->capture_default_str();
   tune->add_option("--scale", options->scale_bytes,
@@ -176,6 +179,9 @@ void add_tune(CLI::App& app, const std::vector<std::string>& command) {
   tune->add_flag("--progress", options->progress, "Show progress on stderr even without a terminal");
   tune->callback([options, &command, tune] {
     if (is_url(options->directory)) require_served_options(*options, *tune);
+    if (options->memory == "device" && options->goal != "load") {
+      throw Error(ErrorCode::kUsage, "saves from GPU memory are not tuned: --memory device needs --goal load");
+    }
     run(*options, command);
   });
 }

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,39 @@ class Answers(TuneTest):
         for index, setting in enumerate(task["settings"]):
             if index != task["default"]:
                 self.assertLessEqual(setting["bytes_in_flight_bytes"], 1 << 20)
+
+    def fake_gpu(self) -> dict[str, str]:
+        """Returns the environment that makes this machine appear to have a GPU, without GPUDirect."""
+        fakes = Path(os.environ["TZMARK_BUILD_DIR"]) / "tests/fake"
+        library = fakes / "libtzmark_fake_cuda.so"
+        return {"TZMARK_CUDA_LIBRARY": str(library)}
+
+    def test_tunes_loads_into_gpu_memory(self) -> None:
+        with unittest.mock.patch.dict(os.environ, self.fake_gpu()):
+            printed = self.tune_to_an_answer(
+                *(self.directory, *LITTLE, "--goal", "load", "--cache", "warm"),
+                *("--memory", "device", "--io", "pwrite", "--json", self.result),
+            )
+        document = self.read_document()
+        self.assertEqual(document["memory"], "device")
+        (task,) = document["tasks"]
+        self.assertEqual({s["pages"] for s in task["settings"]}, {"huge"})
+        rates = {one["name"] for one in task["ceiling"]["measured"]}
+        self.assertIn("pinned copy to the GPU", rates)
+        # Copies of 8 MiB, less the room for their alignment.
+        default = task["settings"][task["default"]]
+        self.assertEqual(default["block_bytes"], (8 << 20) - (8 << 10))
+        self.assertIn("load-warm", printed)
+
+    def test_gpu_memory_needs_a_gpu_and_loads(self) -> None:
+        nowhere = {"TZMARK_CUDA_LIBRARY": "/nowhere/libcuda.so"}
+        device = (self.directory, *LITTLE, "--memory", "device")
+        with unittest.mock.patch.dict(os.environ, nowhere):
+            refused = self.tune(*device, "--goal", "load", status=4).stderr
+            self.assertRegex(refused, "TZE-AVL-001.*there is no CUDA driver")
+            for goal in ("save", "both"):
+                refused = self.tune(*device, "--goal", goal, status=2).stderr
+                self.assertIn("--memory device needs --goal load", refused)
 
     def test_verifies_hashes(self) -> None:
         for hashes in ("crc32", "both"):

@@ -159,6 +159,7 @@ json tune_document(const TuneOutcome& outcome, const TuneOptions& options, const
           {"machine", machine},
           {"io_paths", io_path_facts()},
           {"probe", outcome.url.empty() ? to_json(outcome.probe) : json()},
+          {"memory", options.memory},
           {"workload",
            {{"name", outcome.workload_name},
             {"label", outcome.workload_label},

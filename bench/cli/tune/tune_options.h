@@ -9,6 +9,7 @@ namespace tzmark::bench {
 
 struct TuneOptions {
   std::string directory, goal = "both", cache = "both", workload = "gpt2", verification = "none";
+  std::string memory = "host";  // that loads end in: host, device
   std::string json_file, export_directory;
   std::uint64_t scale_bytes = 0;         // 0: as much as makes good samples
   std::uint64_t memory_limit_bytes = 0;  // of bytes in flight; 0: no limit

@@ -19,11 +19,13 @@
 #include "cli/tune/sustained.h"
 #include "harness/ceilings.h"
 #include "harness/cgroup.h"
+#include "harness/gpu_ceilings.h"
 #include "harness/interruption.h"
 #include "subjects/content.h"
 #include "subjects/ours.h"
 #include "tune/budget.h"
 #include "tune/space.h"
+#include "tzmark/device_memory.h"
 #include "tzmark/error.h"
 #include "tzmark/io.h"
 
@@ -174,7 +176,7 @@ class Tuning {
                   fmt::format("{} is on {}, which keeps files in memory: there is no cold load to tune",
                               options_.directory, mount ? mount->file_system : "a file system"));
     }
-    standards_[task] = default_setting(place_, small_, task);
+    standards_[task] = default_setting(place_, small_, task, to_device());
   }
 
   // Chooses the amount of data by what the default setting moves in each task.
@@ -233,10 +235,14 @@ class Tuning {
   std::uint64_t room_per_file() const { return outcome_.probe.free_bytes.value_or(~std::uint64_t{0}) / kFiles; }
 
   MeterOptions meter_options(TuneTask task) {
-    return {.task = task, .verification = options_.verification, .standard = standards_[task], .check = [] {
-              Interruption::check();
-            }};
+    return {.task = task,
+            .to_device = to_device(),
+            .verification = options_.verification,
+            .standard = standards_[task],
+            .check = [] { Interruption::check(); }};
   }
+
+  bool to_device() const { return options_.memory == "device"; }
 
   // Paths that this file system and machine offer.
   void find_paths() {
@@ -244,7 +250,7 @@ class Tuning {
     for (const IoPath& path : io_paths()) {
       const bool is_named = std::ranges::find(options_.io, path.name) != options_.io.end();
       if (!is_named && (!options_.io.empty() || !path.variant_of.empty())) continue;
-      if (path.traits.moves_device_memory || path.traits.is_remote) continue;
+      if ((path.traits.moves_device_memory && !to_device()) || path.traits.is_remote) continue;
       std::string why = path.why_unavailable();
       try {
         if (why.empty()) {
@@ -269,12 +275,9 @@ class Tuning {
     space.memory_limit_bytes = in_flight_bytes_max_;
     space.workload_bytes = content_->data_bytes();
     space.standard = standards_[task];
-    std::vector<Setting> settings = settings_of(space);
-    // The memory of a save is the caller's.
-    if (task == TuneTask::kSave) {
-      std::erase_if(settings, [](const Setting& setting) { return setting.pages == Pages::kSmall; });
-    }
-    return settings;
+    // The memory of a save is the caller's, and that of copies to a GPU is pinned.
+    if (task == TuneTask::kSave || to_device()) space.pages = {Pages::kHuge};
+    return settings_of(space);
   }
 
   void run_task(TuneTask task, const PhaseTimes& times) {
@@ -350,6 +353,7 @@ class Tuning {
     for (std::size_t i = 0; i < raw.size(); ++i) ratios.push_back(codec[i] / raw[i]);
     if (!ratios.empty()) rates.codec_over_raw = interval_or_range(ratios);
     measure_cores(setting, rates, add, left_here() / 8);
+    if (to_device()) measure_bus(rates, add, left_here() / 8);
     if (!rates.is_warm) {
       measure_device_points(
           place_, outcome_.probe, *content_, found.task,
@@ -410,6 +414,18 @@ class Tuning {
     rates.hashing = add(std::string(rung_name(hash)), hashes);
   }
 
+  template <typename Add>
+  static void measure_bus(CeilingRates& rates, const Add& add, nanoseconds time) {
+    constexpr std::size_t kRepetitions = 5, kBytes = std::size_t{256} << 20;
+    const nanoseconds each = std::clamp<nanoseconds>(time / kRepetitions, 5ms, 100ms);
+    std::vector<double> copies;
+    for (std::size_t i = 0; i < kRepetitions; ++i) {
+      Interruption::check();
+      copies.push_back(measure_rate(GpuRung::kCopy, each, kBytes));
+    }
+    rates.bus = add("pinned copy to the GPU", copies);
+  }
+
   // Advice for this task, with its effect where it can be tried.
   void try_advice(StorageMeter& meter, TaskOutcome& found, Clock::time_point end) {
     TaskAnswer answer;
@@ -419,6 +435,8 @@ class Tuning {
     for (const TunePath& path : paths_) answer.paths.push_back(path.name);
     std::mt19937_64 random(options_.seed);
     for (Advice& advice : advise(outcome_.probe, {&answer, 1})) {
+      // Copies to a GPU leave from pinned memory, whose pages are not the program's to choose.
+      if (to_device() && advice.trial && advice.trial->with.pages != advice.trial->without.pages) continue;
       AdviceOutcome& tried = outcome_.advice.emplace_back(AdviceOutcome{std::move(advice), {}});
       if (!tried.advice.trial || Clock::now() >= end) continue;
       try {
@@ -632,11 +650,16 @@ void run_tune(const TuneOptions& options, std::chrono::steady_clock::time_point 
     if (std::ranges::none_of(io_paths(), [&](const IoPath& path) { return path.name == name; })) {
       throw Error(ErrorCode::kUsage, fmt::format("there is no I/O path '{}'; tzmark bench --list-io lists them", name));
     }
-    if (path_traits(name).moves_device_memory) {
-      throw Error(ErrorCode::kUnavailable, fmt::format("the path {} moves GPU memory only", name));
+    if (path_traits(name).moves_device_memory && options.memory != "device") {
+      throw Error(ErrorCode::kUnavailable, fmt::format("the path {} moves GPU memory only: --memory device", name));
     }
     if (path_traits(name).is_remote) {
       throw Error(ErrorCode::kUnavailable, fmt::format("the path {} reads URLs: give one in place of DIR", name));
+    }
+  }
+  if (options.memory == "device") {
+    if (const std::string why = DeviceMemory::why_unavailable(); !why.empty()) {
+      throw Error(ErrorCode::kUnavailable, why);
     }
   }
   for (const std::string& text : options.predictions) static_cast<void>(parse_named_workload(text));

@@ -45,13 +45,18 @@ struct Profile {
 };
 
 // Sets the options that the settings name. Call it before you set options of your own.
-// Options: ReadOptions, WriteOptions, and those of safetensors and checkpoints; an option that these lack is left out.
+// Options: ReadOptions, WriteOptions, DeviceReadOptions, and those of safetensors and checkpoints; an option that these
+// lack is left out.
 // Where parts have a size of their own, a block below piece_bytes leaves that as it is: a piece holds a whole message
 // of encryption, and messages that are longer than a piece are read twice.
 template <typename Options>
 void apply(const ProfileSettings& settings, Options& options) {
-  if (settings.io_path) options.io_path = *settings.io_path;
-  if (settings.threads) options.threads = *settings.threads;
+  if constexpr (requires { options.io_path; }) {
+    if (settings.io_path) options.io_path = *settings.io_path;
+  }
+  if constexpr (requires { options.threads; }) {
+    if (settings.threads) options.threads = *settings.threads;
+  }
   if constexpr (requires { options.queue_depth; }) {
     if (settings.queue_depth) options.queue_depth = *settings.queue_depth;
   }
