@@ -371,7 +371,7 @@ const Group kGroups[] = {
     {"3", "crc32", 5, verified_against_steps},
     {"5", "counts", 20, counts_of_tensors, 900 * kMiB},
     {"5", "sizes", 30, sizes_of_files, 288 * kMiB},
-    {"7", "gpu", 40, gpu_memory},
+    {"7", "gpu", 80, gpu_memory},
     {"7", "gpu-peers", 40, gpu_against_peer},
     {"7", "gpu-python", 80, gpu_python},
     {"1", "fio", 80, raw_against_fio},

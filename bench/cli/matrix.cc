@@ -208,9 +208,13 @@ class Matrix {
       const bool is_tensorizer = name == "tensorizer";
       if (!is_tensorizer && options_.encrypt) continue;
       std::string why;
-      const auto found = find_peer(name, installation_prefix(), peer_memory(), why);
-      if (!found) throw Error(ErrorCode::kUnavailable, why);
-      const auto peer = std::make_shared<RunningPeer>(*found, pages);
+      const auto peer = start_peer(name, installation_prefix(), pages, why, peer_memory());
+      if (!peer) {
+        // On the host they are what was asked for; into a GPU others remain.
+        if (!to_device()) throw Error(ErrorCode::kUnavailable, why);
+        add(missing_peer(content_, name, why));
+        continue;
+      }
       const FileFormat kept = is_tensorizer ? stored("both") : FileFormat{.encrypted = false};
       if (wants("read")) {
         for (const std::string& verification : options_.verifications) {

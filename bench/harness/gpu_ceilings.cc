@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <random>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -29,6 +30,19 @@ std::vector<MutableBuffer> pieces_of(MutableBuffer memory) {
     pieces.push_back(memory.sub(at, std::min(kDevicePieceBytes, memory.size - at)));
   }
   return pieces;
+}
+
+// Random bytes, because a GPU that reads zeros needs less power and may have a faster clock.
+void fill_with_data(DeviceMemory& memory) {
+  std::vector<std::byte> block(std::min(memory.buffer().size, std::size_t{16} << 20));
+  std::mt19937_64 random(1);
+  for (std::size_t at = 0; at < block.size(); at += sizeof(std::uint64_t)) {
+    const std::uint64_t word = random();
+    std::memcpy(block.data() + at, &word, std::min(sizeof word, block.size() - at));
+  }
+  for (std::size_t at = 0; at < memory.buffer().size; at += block.size()) {
+    memory.copy_from_host(at, std::span(block).first(std::min(block.size(), memory.buffer().size - at)));
+  }
 }
 
 // A step over the whole working set, which returns the time that counts.
@@ -80,30 +94,40 @@ Step step(GpuRung rung, DeviceMemory& memory, std::span<std::byte> host) {
 class Decryption {
  public:
   explicit Decryption(DeviceMemory& memory)
-      : memory_(memory), sealed_(std::min(kDevicePieceBytes, memory.buffer().size)) {
+      : memory_(memory), sealed_(std::min(kDevicePieceBytes, memory.buffer().size)), pinned_(sealed_.bytes()) {
+    const std::vector<std::byte> plaintext(sealed_.bytes().size());
     for (const MutableBuffer& piece : pieces_of(memory.buffer())) {
       SealedMessage& message = messages_.emplace_back();
       message.data = piece;
       message.nonce = {};
+      // All full messages are equal.
+      if (&message != &messages_.front() && piece.size == messages_.front().data.size) {
+        message.mac = messages_.front().mac;
+      } else {
+        seal(plaintext, message);
+      }
+    }
+    // The last message may be shorter.
+    seal(plaintext, messages_.front());
+  }
+
+  // Throws if a run did not end in the plaintext.
+  void require_opened() {
+    std::vector<std::byte> bytes(sealed_.bytes().size());
+    for (const SealedMessage& message : {messages_.front(), messages_.back()}) {
+      const auto some = std::span(bytes).first(message.data.size);
+      memory_.copy_to_host(static_cast<std::size_t>(message.data.data - memory_.buffer().data), some);
+      if (std::ranges::any_of(some, [](std::byte byte) { return byte != std::byte{0}; })) {
+        throw Error(ErrorCode::kResource, "the GPU decrypted a message wrongly");
+      }
     }
   }
 
   // Returns the time of the call, or of its kernels.
   std::chrono::nanoseconds run(bool of_kernels) {
-    const std::vector<std::byte> plaintext(sealed_.size());
-    for (SealedMessage& message : messages_) {
-      // All full messages are equal.
-      if (message.data.size == sealed_.size() && &message != &messages_.front()) {
-        message.mac = messages_.front().mac;
-      } else {
-        crypto_secretbox_detached(reinterpret_cast<unsigned char*>(sealed_.data()),
-                                  reinterpret_cast<unsigned char*>(message.mac.data()),
-                                  reinterpret_cast<const unsigned char*>(plaintext.data()), message.data.size,
-                                  reinterpret_cast<const unsigned char*>(message.nonce.data()),
-                                  reinterpret_cast<const unsigned char*>(key_.data()));
-      }
+    for (const SealedMessage& message : messages_) {
       memory_.copy_from_host(static_cast<std::size_t>(message.data.data - memory_.buffer().data),
-                             std::span(sealed_).first(message.data.size));
+                             sealed_.bytes().first(message.data.size));
     }
     std::chrono::nanoseconds kernel_time{};
     const auto call_time = timed([&] {
@@ -115,8 +139,18 @@ class Decryption {
   }
 
  private:
+  // A key stream is the same for a shorter message, and so is its ciphertext.
+  void seal(std::span<const std::byte> plaintext, SealedMessage& message) {
+    crypto_secretbox_detached(reinterpret_cast<unsigned char*>(sealed_.bytes().data()),
+                              reinterpret_cast<unsigned char*>(message.mac.data()),
+                              reinterpret_cast<const unsigned char*>(plaintext.data()), message.data.size,
+                              reinterpret_cast<const unsigned char*>(message.nonce.data()),
+                              reinterpret_cast<const unsigned char*>(key_.data()));
+  }
+
   DeviceMemory& memory_;
-  std::vector<std::byte> sealed_;
+  HostMemory sealed_;
+  const PinnedRange pinned_;
   std::vector<SealedMessage> messages_;
   std::array<std::byte, 32> key_{};
 };
@@ -155,6 +189,7 @@ double measure_rate(GpuRung rung, std::chrono::nanoseconds time, std::size_t wor
   if (const std::string why = DeviceMemory::why_unavailable(); !why.empty()) throw Error(ErrorCode::kUnavailable, why);
   if (::sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialized");
   DeviceMemory memory(working_set_bytes);
+  fill_with_data(memory);
   HostMemory host(rung == GpuRung::kCopy ? piece_bytes(rung, working_set_bytes) : 0);
   const PinnedRange pinned(host.bytes());
   std::ranges::fill(host.bytes(), std::byte{0x5a});
@@ -167,15 +202,17 @@ double measure_rate(GpuRung rung, std::chrono::nanoseconds time, std::size_t wor
     once = step(rung, memory, host.bytes());
   }
   once();  // the first launch loads the kernel
+  if (opening) opening->require_opened();
   double seconds = 0;
   double bytes = 0;
   const double enough = std::chrono::duration<double>(time).count();
-  // The clock of a GPU may see no time between two events.
-  constexpr double kSecondsMin = 1e-9;
-  while (seconds < enough) {
+  // What is not timed may take longer than what is, and the clock of a GPU may see no time between two events.
+  constexpr double kSecondsMin = 1e-9, kWholeTimes = 10;
+  const Clock::time_point begin = Clock::now();
+  do {
     seconds += std::max(kSecondsMin, std::chrono::duration<double>(once()).count());
     bytes += static_cast<double>(working_set_bytes);
-  }
+  } while (seconds < enough && std::chrono::duration<double>(Clock::now() - begin).count() < kWholeTimes * enough);
   return bytes / seconds;
 }
 

@@ -9,12 +9,12 @@ of stdin is a request with an "op", and gets one line on stdout:
 - prepare: spec. Creates the tensors of the file in memory. Required before the first write.
 - write: file, hashes, key_hex, sync, version. Includes closing the file; an fsync is timed separately. Before it, the
   version is put into the first bytes of every 4 KiB of each tensor, so that no two files are equal.
-- read: file, verify, readers, key_hex, lazy, device, framework, mapped, touch. Puts each tensor into newly allocated
-  memory on the device ("cpu" or "cuda"), as an array or tensor of the framework ("numpy" or "torch", or what suits the
-  implementation). With mapped, tensors may be views of a mapping of the file. With touch, every byte is read once more,
-  in one thread, before the clock stops: otherwise a mapping would cost nothing. A GPU has its context before the clock
-  starts, and the answer has the peak of the host memory that was taken, as far as the kernel counts it as the
-  process's.
+- read: file, verify, readers, key_hex, lazy, device, framework, mapped, touch, checksums. Puts each tensor into newly
+  allocated memory on the device ("cpu" or "cuda"), as an array or tensor of the framework ("numpy" or "torch", or what
+  suits the implementation). With mapped, tensors may be views of a mapping of the file. With touch, every byte is read
+  once more, in one thread, before the clock stops: otherwise a mapping would cost nothing. A GPU has its context before
+  the clock starts, and the answer has the peak of the host memory that was taken beyond what the process kept, as far
+  as the kernel counts it as the process's. With checksums, the answer has the CRC32 of each tensor.
 - open: file, key_hex. Reads the index, and whatever else the implementation reads at that point.
 - quit.
 
@@ -37,7 +37,8 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
@@ -109,6 +110,7 @@ class Read:
     framework: str | None = None
     mapped: bool = False
     touch: bool = False
+    checksums: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,9 @@ class Peer(Protocol):
     def content(self, result: Any) -> Content:
         """Describes the result of a read; not timed."""
 
+    def tensors(self, result: Any) -> Mapping[str, Any]:
+        """Returns the tensors of a read by their names, for checksums; not timed."""
+
     def release(self, result: Any) -> None:
         """Releases the result of a read or an open; not timed."""
 
@@ -178,10 +183,15 @@ def cpu_ns() -> int:
     return round((used.ru_utime + used.ru_stime) * 1e9)
 
 
-def timed(operation: Callable[[], Any]) -> Timed:
-    """Runs and times the operation, after collecting garbage and returning free memory to the system."""
+def free_memory() -> None:
+    """Collects garbage, and returns free memory to the system."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
+
+
+def timed(operation: Callable[[], Any]) -> Timed:
+    """Runs and times the operation, after freeing memory."""
+    free_memory()
     before = anonymous_kilobytes()
     cpu_before_ns = cpu_ns()
     begin_ns = time.perf_counter_ns()
@@ -222,6 +232,13 @@ def prepare_gpu(torch: Any) -> None:
     torch.cuda.synchronize()
 
 
+def free_gpu_memory() -> None:
+    """Returns what the allocator of torch keeps to the GPU."""
+    gc.collect()
+    if "torch" in sys.modules:
+        sys.modules["torch"].cuda.empty_cache()
+
+
 class HostPeak:
     """The peak of this process's resident memory beyond what it had; None where the kernel does not tell."""
 
@@ -254,6 +271,23 @@ def tensor_bytes(tensor: Any) -> int:
     if hasattr(tensor, "element_size"):
         return int(tensor.numel() * tensor.element_size())
     return int(tensor.nbytes)
+
+
+def checksums(tensors: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the CRC32 of the bytes of each array of numpy or tensor of torch, wherever it is."""
+    import numpy
+
+    crcs = {}
+    for name, tensor in tensors.items():
+        if hasattr(tensor, "element_size"):
+            import torch
+
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            data = flat.view(torch.uint8).numpy()
+        else:
+            data = numpy.ascontiguousarray(tensor).reshape(-1).view(numpy.uint8)
+        crcs[name] = zlib.crc32(data)
+    return crcs
 
 
 def touch(tensors: Iterable[Any]) -> int:
@@ -406,7 +440,9 @@ class Driver:
 
     def _read(self, request: Read) -> Json:
         operation = self._peer.reader(request)
-        peak = HostPeak() if request.device != "cpu" else None
+        is_on_gpu = request.device != "cpu"
+        free_memory()
+        peak = HostPeak() if is_on_gpu else None
         done = timed(operation)
         peak_bytes = peak.bytes() if peak else None
         content = self._peer.content(done.result)
@@ -420,6 +456,12 @@ class Driver:
         }
         if peak_bytes is not None:
             reply["peak_memory_bytes"] = peak_bytes
+        if request.checksums:
+            reply["crc32"] = checksums(self._peer.tensors(done.result))
+        if is_on_gpu:
+            # The memory of a GPU has room for the model of one loader, not for those of all that take turns.
+            del done
+            free_gpu_memory()
         return reply | ({"detail": content.detail} if content.detail else {})
 
     def _open(self, request: Open) -> Json:

@@ -32,8 +32,10 @@ class cuda:
     def synchronize():
         global waits
         waits += 1
+    @staticmethod
+    def empty_cache(): pass
 """
-# Each checks what it is asked for, and says it in an error.
+# Each checks what it is asked for, and says it in an error. EXPECTED: the reader that the driver has to choose.
 PACKAGES = {
     "fastsafetensors": """
 import contextlib, os, torch
@@ -49,12 +51,12 @@ def fastsafe_open(**options):
     yield Opened()
 """,
     "instanttensor": """
-import contextlib, torch
-class BackendPolicy: BUFFERED = "buffered"
+import contextlib, os, torch
+Backend = {"URING_BUFFERED": "io_uring", "MMAP": "mapping"}
 
 @contextlib.contextmanager
 def safe_open(files, **options):
-    wanted = {"framework": "pt", "device": "cuda:0", "backend": "buffered"}
+    wanted = {"framework": "pt", "device": "cuda:0", "backend": os.environ["EXPECTED"]}
     if files != ["m"] or options != wanted: raise RuntimeError(f"{files}, {options}")
     class Opened:
         def tensors(self): return [("a", torch.Tensor()), ("b", torch.Tensor())]
@@ -68,14 +70,18 @@ class SafetensorsStreamer:
     def __enter__(self): return self
     def __exit__(self, *error): pass
     def stream_files(self, files, device):
-        if (files, device, strategy) != (["m"], "cuda:0", "sync_buffered"): raise RuntimeError(f"{files}, {device}")
+        wanted = (["m"], "cuda:0", os.environ["EXPECTED"])
+        if (files, device, strategy) != wanted: raise RuntimeError(f"{files}, {device}, {strategy}")
     def get_tensors(self): return [("a", torch.Tensor()), ("b", torch.Tensor())]
 """,
 }
+# Of each driver: its package, the reader, and what it says of itself.
 DRIVERS = {
-    "fastsafetensors": "fastsafetensors",
-    "instanttensor": "instanttensor",
-    "runai": "runai_model_streamer",
+    "fastsafetensors": ("fastsafetensors", "", "nogds, buffered"),
+    "instanttensor": ("instanttensor", "io_uring", "URING_BUFFERED"),
+    "instanttensor_mmap": ("instanttensor", "mapping", "MMAP"),
+    "runai": ("runai_model_streamer", "sync_buffered", "sync_buffered"),
+    "runai_uring": ("runai_model_streamer", "io_uring_buffered", "io_uring_buffered"),
 }
 
 
@@ -95,7 +101,7 @@ class Loaders(unittest.TestCase):
         done = subprocess.run(
             [sys.executable, "-B", str(DIRECTORY / f"{name}_driver.py"), "--gpu"],
             input="".join(json.dumps(request) + "\n" for request in requests),
-            env={"PYTHONPATH": str(self.packages)},
+            env={"PYTHONPATH": str(self.packages), "EXPECTED": DRIVERS[name][1]},
             capture_output=True,
             text=True,
         )
@@ -103,14 +109,13 @@ class Loaders(unittest.TestCase):
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def test_load_through_the_page_cache_to_the_gpu(self) -> None:
-        for name in DRIVERS:
+        for name, (_, _, detail) in DRIVERS.items():
             with self.subTest(name):
                 read = {"op": "read", "file": "m", "device": "cuda"}
                 hello, reply = self.converse(name, read)
                 self.assertEqual(hello["version"], "1.2")
                 self.assertEqual(hello["formats"], ["safetensors"])
-                self.assertIn("torch 9.9", hello["detail"])
-                self.assertIn("buffered", hello["detail"])
+                self.assertEqual(hello["detail"], f"torch 9.9, {detail}")
                 self.assertEqual((reply["bytes"], reply["tensors"]), (24, 2), reply)
                 self.assertGreaterEqual(reply["peak_memory_bytes"], 0)
 
@@ -168,8 +173,8 @@ class Loaders(unittest.TestCase):
             (hello,) = self.converse(name)
             self.assertEqual(hello, {"unavailable": "torch 9.9 has no GPU here"})
         torch.write_text(TORCH)
-        for name, package in DRIVERS.items():
-            (self.packages / f"{package}.py").unlink()
+        for name, (package, _, _) in DRIVERS.items():
+            (self.packages / f"{package}.py").unlink(missing_ok=True)
             (hello,) = self.converse(name)
             self.assertIn(package, hello["unavailable"])
 

@@ -12,14 +12,14 @@ from gpu_loader import GpuLoader
 
 
 class Runai:
-    """Through the page cache."""
+    """Through the page cache, by one of its readers."""
 
     name = "runai-model-streamer"
-    detail = "sync_buffered"
 
-    def __init__(self) -> None:
+    def __init__(self, strategy: str = "sync_buffered") -> None:
         # Read once per process.
-        os.environ["RUNAI_STREAMER_FS_STRATEGY"] = "sync_buffered"
+        os.environ["RUNAI_STREAMER_FS_STRATEGY"] = strategy
+        self.detail = strategy
         import runai_model_streamer
 
         self._library = runai_model_streamer

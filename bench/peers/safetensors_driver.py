@@ -170,6 +170,9 @@ class Safetensors:
             detail = "torch, copied out of the mapping"
         return Content(sum(sizes), len(sizes), detail)
 
+    def tensors(self, result: Loaded) -> dict[str, Any]:
+        return result.tensors
+
     def release(self, result: Any) -> None:
         """Does nothing: dropping the last reference frees everything."""
 

@@ -134,6 +134,9 @@ class Tensorizer:
         sizes = [t.numel() * t.element_size() for t in leaves(result)]
         return Content(sum(sizes), len(sizes))
 
+    def tensors(self, result: TensorDeserializer) -> dict[str, Any]:
+        return dict(result.items())
+
     def release(self, result: TensorDeserializer) -> None:
         result.close()
 

@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <utility>
 
 #include "harness/fio.h"
 #include "harness/free_memory.h"
+#include "tzmark/digest.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -170,9 +172,10 @@ class PeerSubject final : public Subject {
       return;
     }
     file_name_ = is_tensors_ ? place_.file(content_, stored_, Cache::kWarm) : place_.safetensors_file(content_);
-    const Sample sample = run();
-    static_cast<void>(sample);
-    // The conformance suite checks the tensors of peers; here the peer must have read all bytes.
+    // Of the peers on the host the conformance suite checks the tensors; here they must have read all bytes.
+    wants_checksums_ = run_.into_device;
+    static_cast<void>(run());
+    if (std::exchange(wants_checksums_, false)) require_same_checksums();
     description_.verified_first = run_.operation == FileOperation::kOpen || bytes_read_ == content_->data_bytes();
     if (!description_.verified_first) {
       throw Error(ErrorCode::kFileChanged,
@@ -203,6 +206,7 @@ class PeerSubject final : public Subject {
       if (!run_.framework.empty()) question["framework"] = run_.framework;
       if (run_.mapped) question["mapped"] = true;
       if (run_.touch) question["touch"] = true;
+      if (wants_checksums_) question["checksums"] = true;
     }
     if (run_.is_first) peer_->restart();
     const RunTimer watch(place_.directory());
@@ -213,12 +217,23 @@ class PeerSubject final : public Subject {
     if (run_.operation == FileOperation::kWrite) sync_written(file_name_, sample);
     watch.stop_device(sample);
     bytes_read_ = answer.value("bytes", std::uint64_t{0});
+    if (wants_checksums_) checksums_ = answer.value("crc32", json::object());
     if (answer.contains("peak_memory_bytes")) sample.peak_memory_bytes = answer.at("peak_memory_bytes");
     if (const json share = answer.value("huge_share", json()); !share.is_null()) see_pages(share.get<double>());
     return sample;
   }
 
  private:
+  void require_same_checksums() const {
+    const auto& tensors = content_->workload().tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (checksums_.value(tensors[i].name, json()) != json(crc32(0, (*content_)[i]))) {
+        // An error of the peer alone, which leaves the other lines as they are.
+        throw Error(ErrorCode::kResource, fmt::format("the peer read other bytes of '{}'", tensors[i].name));
+      }
+    }
+  }
+
   Workplace& place_;
   const SharedContent content_;
   const std::shared_ptr<RunningPeer> peer_;
@@ -227,6 +242,8 @@ class PeerSubject final : public Subject {
   bool is_tensors_ = false;
   std::string file_name_, list_;
   std::uint64_t bytes_read_ = 0;
+  bool wants_checksums_ = false;
+  json checksums_;  // of each tensor, by its name
 };
 
 class MissingPeer final : public Subject {

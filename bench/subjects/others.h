@@ -77,7 +77,8 @@ struct PeerRun {
 };
 
 // Loaders into GPU memory.
-inline constexpr std::string_view kGpuLoaders[] = {"instanttensor", "fastsafetensors", "runai"};
+inline constexpr std::string_view kGpuLoaders[] = {"instanttensor", "instanttensor_mmap", "fastsafetensors", "runai",
+                                                   "runai_uring"};
 
 // The name of the peer that is tzmark's own module in Python.
 inline constexpr std::string_view kPythonModule = "tzmark-python";

@@ -375,16 +375,17 @@ void OpenModel::read_into(std::span<const ReadTarget> targets, Verification veri
                                          std::to_string(memory.broadcast ? 0 : memory.bytes));
     }
     const bool is_on_device = out.kind == MemoryKind::kDevice;
-    if (tensors_) {
-      (is_on_device ? on_device : on_host).push_back({tensor, out});
-    } else if (is_on_device) {
-      safetensors_->read_into_device(tensor, out, options);
+    if (is_on_device) {
+      on_device.push_back({tensor, out});
+    } else if (tensors_) {
+      on_host.push_back({tensor, out});
     } else {
       slices.push_back({tensor, Runs(memory.shape, whole(tensor), memory.dtype.item_bytes), out});
     }
   }
   if (!on_host.empty()) tensors_->read(on_host, verify);
-  if (!on_device.empty()) tensors_->read_into_device(on_device, options);
+  if (!on_device.empty() && tensors_) tensors_->read_into_device(on_device, options);
+  if (!on_device.empty() && safetensors_) safetensors_->read_into_device(on_device, options);
   if (!slices.empty()) tzmark::py::read_slices(source(), std::move(slices), threads_, *meter_);
 }
 

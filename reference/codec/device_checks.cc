@@ -12,7 +12,7 @@
 namespace tzmark {
 namespace {
 
-// A few hundred GPU threads decrypt a message of 2 MiB; this many messages keep a large GPU busy.
+// A warp decrypts 32 KiB at a time; so much keeps all warps of a large GPU busy.
 constexpr std::size_t kBatchBytes = std::size_t{256} << 20;
 
 }  // namespace

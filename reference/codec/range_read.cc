@@ -16,20 +16,23 @@ namespace {
 class RangeJob {
  public:
   struct Piece : PipelinePiece {
+    std::size_t range = 0;
     std::uint64_t at = 0;  // in the range
     std::size_t bytes = 0;
     std::size_t before = 0;  // bytes in front of it that a whole page has
   };
 
-  RangeJob(File& file, std::uint64_t offset, MutableBuffer out, const RangeReadOptions& options)
+  // ranges: one in host memory, or several in that of a GPU.
+  RangeJob(File& file, std::span<const FileRange> ranges, const RangeReadOptions& options)
       : file_(file),
-        offset_(offset),
-        out_(out),
+        ranges_(ranges),
         options_(options),
-        straight_(out.kind == MemoryKind::kHost || file.moves_device_memory()),
+        is_on_host_(ranges.front().out.kind == MemoryKind::kHost),
+        straight_(is_on_host_ || file.moves_device_memory()),
         part_bytes_(part_bytes_for(file, options.piece_bytes, options.part_bytes)),
-        first_touch_(out.kind == MemoryKind::kHost ? out.bytes() : std::span<std::byte>()) {
-    if (!straight_) copies_.emplace(device_of(out), options.piece_bytes, /*holds_secrets=*/false);
+        first_touch_(is_on_host_ ? ranges.front().out.bytes() : std::span<std::byte>()) {
+    if (!is_on_host_) device_ = device_of(ranges.front().out);
+    if (!straight_) copies_.emplace(device_, options.piece_bytes, /*holds_secrets=*/false);
   }
 
   PipelineOptions pipeline_options() const {
@@ -37,26 +40,32 @@ class RangeJob {
     options.threads = options_.threads;
     options.piece_bytes = options_.piece_bytes;
     options.queue_depth = options_.queue_depth;
-    if (out_.kind == MemoryKind::kHost) return options;
+    if (is_on_host_) return options;
     options.memory_bytes_max = options_.pinned_bytes_max;
     if (straight_) {
-      options.registered = out_;
+      options.registered = ranges_.front().out;
     } else {
-      options.pins_for = device_of(out_);
+      options.pins_for = device_;
     }
     return options;
   }
 
   bool next(Piece& piece, const Position* before) {
-    if (next_ >= out_.size || before != nullptr) return false;
+    while (range_ < ranges_.size() && next_ == ranges_[range_].out.size) {
+      ++range_;
+      next_ = 0;
+    }
+    if (range_ == ranges_.size() || before != nullptr) return false;
     piece = {};
-    piece.position = {0, next_};
+    piece.position = {range_, next_};
     piece.streams = 0;
     piece.has_own_memory = straight_;
+    piece.range = range_;
     piece.at = next_;
     // The next one begins where a page of the file does.
-    piece.bytes = std::min(out_.size - static_cast<std::size_t>(next_),
-                           aligned_part_bytes(offset_ + next_, options_.piece_bytes));
+    const FileRange& range = ranges_[range_];
+    piece.bytes = std::min(range.out.size - static_cast<std::size_t>(next_),
+                           aligned_part_bytes(range.offset + next_, options_.piece_bytes));
     next_ += piece.bytes;
     return true;
   }
@@ -64,10 +73,10 @@ class RangeJob {
   std::size_t reads(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
     Transfer& transfer = transfers[0].transfer;
     transfers[0].file = &file_;
-    transfer.offset = offset_ + piece.at;
+    transfer.offset = ranges_[piece.range].offset + piece.at;
     if (straight_) {
-      transfer.memory = out_.sub(static_cast<std::size_t>(piece.at), piece.bytes);
-      if (out_.kind == MemoryKind::kDevice) return 1;
+      transfer.memory = ranges_[piece.range].out.sub(static_cast<std::size_t>(piece.at), piece.bytes);
+      if (!is_on_host_) return 1;
       first_touch_.touch(transfer.memory.bytes());
       return split(transfers);
     }
@@ -91,7 +100,8 @@ class RangeJob {
 
   void consume(Piece& piece, std::span<std::byte> memory) {
     if (!straight_) {
-      piece.borrower = copies_->start_to_device(out_.data + piece.at, memory.subspan(piece.before, piece.bytes));
+      piece.borrower =
+          copies_->start_to_device(ranges_[piece.range].out.data + piece.at, memory.subspan(piece.before, piece.bytes));
     }
     if (options_.progress) options_.progress(piece.bytes);
   }
@@ -106,15 +116,28 @@ class RangeJob {
   }
 
   File& file_;
-  const std::uint64_t offset_;
-  const MutableBuffer out_;
+  const std::span<const FileRange> ranges_;
   const RangeReadOptions& options_;
+  const bool is_on_host_;
   const bool straight_;
   const std::size_t part_bytes_;
+  int device_ = 0;
+  // Where the next piece begins.
+  std::size_t range_ = 0;
   std::uint64_t next_ = 0;
   FirstTouch first_touch_;              // of host memory
   std::optional<DeviceCopies> copies_;  // through pinned memory
 };
+
+void run_job(File& file, std::span<const FileRange> ranges, const RangeReadOptions& options) {
+  std::uint64_t bytes = 0;
+  for (const FileRange& range : ranges) bytes += range.out.size;
+  if (bytes == 0) return;
+  RangeJob job(file, ranges, options);
+  const PipelineOptions pipeline = job.pipeline_options();
+  pipeline.check();
+  Pipeline(job, pipeline, bytes, &file).run();
+}
 
 }  // namespace
 
@@ -125,10 +148,12 @@ void read_range(File& file, std::uint64_t offset, MutableBuffer out, const Range
     if (options.progress) options.progress(out.size);
     return;
   }
-  RangeJob job(file, offset, out, options);
-  const PipelineOptions pipeline = job.pipeline_options();
-  pipeline.check();
-  Pipeline(job, pipeline, out.size, &file).run();
+  const FileRange range{offset, out};
+  run_job(file, {&range, 1}, options);
+}
+
+void read_ranges(File& file, std::span<const FileRange> ranges, const RangeReadOptions& options) {
+  run_job(file, ranges, options);
 }
 
 }  // namespace tzmark

@@ -71,9 +71,7 @@ std::vector<std::uint32_t> gpu::crc32_by(Crc32Method method, int device, std::sp
   if (by_matrix) {
     Crc32MatrixArguments of_matrix{arguments, kernels.crc32_matrix_address(), {}};
     make_crc32_row_shifts(of_matrix.row_shift);
-    constexpr unsigned kWarps = kCrc32MatrixThreads / kLanes;
-    work.launch(kernels.crc32_matrix(), std::min<std::uint64_t>((segments + kWarps - 1) / kWarps, blocks_max),
-                of_matrix);
+    work.launch(kernels.crc32_matrix(), std::min<std::uint64_t>(segments, blocks_max), of_matrix);
   } else {
     static constexpr Crc32Tables kTables = make_crc32_tables();
     work.launch(kernels.crc32_tables(), std::min<std::uint64_t>(segments, blocks_max),
@@ -91,7 +89,7 @@ std::vector<std::uint32_t> gpu::crc32_by(Crc32Method method, int device, std::sp
 std::vector<std::uint32_t> crc32_on_device(std::span<const ConstBuffer> ranges, std::chrono::nanoseconds* kernel_time) {
   const int device = gpu::device_of_all(ranges);
   const auto method =
-      gpu::Kernels::of(device).multiplies_bits() ? gpu::Crc32Method::kMatrix : gpu::Crc32Method::kTables;
+      gpu::Kernels::of(device).has_crc32_matrix() ? gpu::Crc32Method::kMatrix : gpu::Crc32Method::kTables;
   return gpu::crc32_by(method, device, ranges, kernel_time);
 }
 

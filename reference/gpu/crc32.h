@@ -21,7 +21,8 @@ constexpr unsigned kCrc32WordBytes = sizeof(Words);
 
 TZMARK_DEVICE constexpr std::uint32_t crc32_multiply(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
-  for (unsigned bit = 0; bit < 32; ++bit) {
+  // Unrolled as a whole, the many multiplications of the kernels would be most of their code.
+  TZMARK_UNROLL_BY_4 for (unsigned bit = 0; bit < 32; ++bit) {
     product ^= b & (0 - (a >> 31));
     a <<= 1;
     b = (b >> 1) ^ (kCrc32Polynomial & (0 - (b & 1)));

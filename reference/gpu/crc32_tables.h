@@ -103,8 +103,9 @@ TZMARK_DEVICE inline std::uint32_t crc32_share(const Crc32TablesShared& shared, 
   for (; round < rounds; ++round) {
     crc32_add(shared, sum, load_words(address + std::uint64_t{round} * kCrc32RoundBytes), lane_offset);
   }
-  std::uint32_t share = sum[0];
-  TZMARK_UNROLL for (unsigned i = 1; i < 4; ++i) share = crc32_multiply(share, shifts.small[4]) ^ sum[i];
+  std::uint32_t share = crc32_multiply(sum[0], shifts.small[4]) ^ sum[1];
+  share = crc32_multiply(share, shifts.small[4]) ^ sum[2];
+  share = crc32_multiply(share, shifts.small[4]) ^ sum[3];
   // The last part is followed by nothing: its own x^32.
   return crc32_multiply(crc32_multiply(share, shifts.small[4]), shared.shift[thread]);
 }

@@ -55,6 +55,7 @@ void expect_crcs(const Bytes& content, const std::vector<Range>& ranges) {
   for (const Range& range : ranges) buffers.push_back(ConstBuffer(memory.buffer()).sub(range.begin, range.bytes));
   const std::vector<std::uint32_t> expected = crcs_by_zlib(content, ranges);
   for (const auto method : {gpu::Crc32Method::kTables, gpu::Crc32Method::kMatrix}) {
+    if (method == gpu::Crc32Method::kMatrix && !gpu::Kernels::of(0).has_crc32_matrix()) continue;
     const std::vector<std::uint32_t> results = gpu::crc32_by(method, 0, buffers);
     ASSERT_EQ(results.size(), ranges.size());
     for (std::size_t i = 0; i < ranges.size(); ++i) {
@@ -186,13 +187,13 @@ TEST(Crc32OnDevice, SaysHowLongItsKernelTook) {
   EXPECT_LT(time, std::chrono::steady_clock::now() - begin);
 }
 
-TEST(ReadOnDevice, ReadsWholeTiles) {
+TEST(ReadOnDevice, ReadsAnySize) {
   for (const std::size_t bytes :
        {std::size_t{0}, std::size_t{gpu::kReadTileBytes - 1}, std::size_t{5 * gpu::kReadTileBytes + 77}}) {
     const DeviceMemory memory = on_device(random_bytes(bytes + 1, 11));
     std::chrono::nanoseconds time{};
     read_on_device(memory.buffer().sub(0, bytes), &time);
-    EXPECT_EQ(time.count() > 0, bytes >= gpu::kReadTileBytes) << bytes;
+    EXPECT_EQ(time.count() > 0, bytes > 0) << bytes;
   }
 }
 

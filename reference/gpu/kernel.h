@@ -15,9 +15,11 @@
 #ifdef __CUDACC__
 #define TZMARK_DEVICE __device__
 #define TZMARK_UNROLL _Pragma("unroll")
+#define TZMARK_UNROLL_BY_4 _Pragma("unroll 4")
 #else
 #define TZMARK_DEVICE
 #define TZMARK_UNROLL
+#define TZMARK_UNROLL_BY_4
 #endif
 
 namespace tzmark::gpu {

@@ -16,6 +16,12 @@ std::string reason_with(std::initializer_list<std::string> environment, const st
 
 TEST(FakeReasons, NoneWithAGpuThatTakesTheKernels) { EXPECT_EQ(reason_with({}), ""); }
 
+// Of a call that does not ask first.
+TEST(FakeReasons, ACallWithoutKernelsIsAnError) {
+  EXPECT_THAT(reason_with({"TZMARK_PROBE_CALLS=1"}, TZMARK_GPU_PROBE_WITHOUT_KERNELS),
+              ::testing::StartsWith("error TZE-AVL-001: built without CUDA kernels"));
+}
+
 TEST(FakeReasons, ABuildWithoutKernels) {
   EXPECT_EQ(reason_with({}, TZMARK_GPU_PROBE_WITHOUT_KERNELS), "built without CUDA kernels");
 }

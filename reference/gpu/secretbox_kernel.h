@@ -67,11 +67,12 @@ struct SecretboxShared {
   std::uint32_t stream[kSecretboxWarps][kLanes * (kSalsa20Words + 1)];
 };
 
-// Calls part(i) for each i < count that is this warp's.
+// Calls part(i) for each i < count that is this warp's: of few, each block gets one.
 template <typename Block, typename Part>
 TZMARK_DEVICE void secretbox_share_out(const Block& block, unsigned warp, std::uint32_t count, Part&& part) {
-  for (std::uint32_t i = block.number() * kSecretboxWarps + warp; i < count; i += block.count() * kSecretboxWarps) {
-    part(i);
+  for (std::uint64_t i = std::uint64_t{warp} * block.count() + block.number(); i < count;
+       i += std::uint64_t{block.count()} * kSecretboxWarps) {
+    part(static_cast<std::uint32_t>(i));
   }
 }
 

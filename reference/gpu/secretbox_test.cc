@@ -114,6 +114,15 @@ TEST(OpenOnDevice, BordersOfTilesAndChunks) {
   }
 }
 
+TEST(OpenOnDevice, MoreMessagesThanOneLaunchTakes) {
+  Messages messages;
+  for (std::size_t i = 0; i < 9'000; ++i) messages.add(i % 50, 0);
+  const Wrong wrong = {0, 4'095, 4'096, 8'191, 8'192, 8'999};
+  for (const std::size_t i : wrong) messages.messages[i].mac[15] ^= std::byte{1};
+  EXPECT_EQ(messages.open(), wrong);
+  EXPECT_EQ(messages.content, messages.expected(wrong));
+}
+
 TEST(OpenOnDevice, DamageInEachChunk) {
   Messages messages;
   Wrong wrong;

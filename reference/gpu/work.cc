@@ -29,6 +29,19 @@ int usable(int device) {
   return device;
 }
 
+// Null if there is no room for it: then tables do, for the life of the process.
+std::unique_ptr<DeviceMemory> load_matrix(int device) {
+  const auto matrix = std::make_unique<Crc32Matrix>();
+  make_crc32_matrix(*matrix);
+  try {
+    auto memory = std::make_unique<DeviceMemory>(sizeof *matrix, device);
+    memory->copy_from_host(0, std::as_bytes(std::span(matrix.get(), 1)));
+    return memory;
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 int device_of_all(std::span<const ConstBuffer> memory) {
@@ -70,9 +83,8 @@ std::string Kernels::load(int device) {
     constexpr int kMultiprocessorCount = 16, kCapability = 75, kSharedBytesMax = 8;
     const CudaContext context(device);
     processors_ = static_cast<unsigned>(std::max(1, cuda.attribute(kMultiprocessorCount, device)));
-    // The compiler emulates the instruction for later ones.
+    // The compiler emulates the instruction that multiplies matrices of bits for later ones.
     const int capability = cuda.attribute(kCapability, device);
-    multiplies_bits_ = capability == 8 || capability == 9;
     void* module = nullptr;
     if (const int error = calls().load_module(&module, image().data()); error != 0) {
       return "the GPU does not support the CUDA kernels of this build: cuModuleLoadData: " + cuda.error_text(error);
@@ -98,10 +110,7 @@ std::string Kernels::load(int device) {
       check_cuda(calls().set_function_attribute(kernel->function, kSharedBytesMax, static_cast<int>(shared_bytes)),
                  "cuFuncSetAttribute");
     }
-    const auto matrix = std::make_unique<Crc32Matrix>();
-    make_crc32_matrix(*matrix);
-    matrix_ = std::make_unique<DeviceMemory>(sizeof *matrix, device);
-    matrix_->copy_from_host(0, std::as_bytes(std::span(matrix.get(), 1)));
+    if (capability == 8 || capability == 9) matrix_ = load_matrix(device);
   } catch (const Error& error) {
     return error.message();
   }
@@ -162,7 +171,9 @@ Work::Work(int device, std::size_t scratch_bytes, std::size_t exchanged_bytes, s
       bytes_(scratch_bytes),
       exchanged_bytes_(exchanged_bytes),
       space_(Workspaces::instance().take(device, scratch_bytes, exchanged_bytes)),
-      kernel_time_(kernel_time) {}
+      kernel_time_(kernel_time) {
+  if (kernel_time_ != nullptr) *kernel_time_ = {};
+}
 
 Work::~Work() {
   // A destructor cannot report an error.

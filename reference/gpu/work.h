@@ -43,12 +43,12 @@ class Kernels {
   const Kernel& secretbox_verdicts() const { return secretbox_verdicts_; }
   const Kernel& secretbox_open() const { return secretbox_open_; }
   const Kernel& read() const { return read_; }
-  // The address of the Crc32Matrix in the memory of the GPU.
+  // The address of the Crc32Matrix in the memory of the GPU. REQUIRES: has_crc32_matrix().
   std::uint64_t crc32_matrix_address() const { return device_address(matrix_->buffer().data); }
   // Multiprocessors of the GPU.
   unsigned processors() const { return processors_; }
-  // Whether it has an instruction that multiplies matrices of bits; others compute the same more slowly.
-  bool multiplies_bits() const { return multiplies_bits_; }
+  // Whether crc32_matrix() can be launched: GPUs without an instruction for it use tables instead.
+  bool has_crc32_matrix() const { return matrix_ != nullptr; }
 
  private:
   explicit Kernels(int device) : why_unavailable_(load(device)) {}
@@ -58,8 +58,7 @@ class Kernels {
   Kernel secretbox_keys_, secretbox_macs_, secretbox_verdicts_, secretbox_open_;
   Kernel read_;
   std::unique_ptr<DeviceMemory> matrix_;
-  unsigned processors_ = 0;
-  bool multiplies_bits_ = false;
+  unsigned processors_ = 1;
   const std::string why_unavailable_;  // last, because it is found by setting the others
 };
 

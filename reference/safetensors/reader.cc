@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <mutex>
 
 #include "bytes/cursor.h"
@@ -94,16 +95,25 @@ struct SafetensorsReader::State {
     about_shard(error_name(shard), [&] { files.with(shard, action); });
   }
 
-  void read(std::size_t shard, std::uint64_t offset, MutableBuffer out, const DeviceReadOptions* device = nullptr) {
-    RangeReadOptions range{.threads = options.threads, .progress = options.progress};
+  void read(std::size_t shard, std::uint64_t offset, MutableBuffer out) {
+    with_file(shard, [&](File& file) { read_range(file, offset, out, range_options(file)); });
+  }
+
+  void read_into_device(std::size_t shard, std::span<const FileRange> ranges, const DeviceReadOptions& device) {
     with_file(shard, [&](File& file) {
-      range.piece_bytes = piece_bytes_for(file, options.piece_bytes);
-      if (device != nullptr) {
-        range.piece_bytes = std::max(device->piece_bytes, range.piece_bytes);
-        range.pinned_bytes_max = device->pinned_bytes_max;
-      }
-      read_range(file, offset, out, range);
+      RangeReadOptions range = range_options(file);
+      range.piece_bytes = std::max(device.piece_bytes, range.piece_bytes);
+      range.pinned_bytes_max = device.pinned_bytes_max;
+      if (!file.moves_device_memory()) return read_ranges(file, ranges, range);
+      // For gpudirect, the memory of each range is registered by itself.
+      for (const auto& [offset, out] : ranges) read_range(file, offset, out, range);
     });
+  }
+
+  RangeReadOptions range_options(const File& file) const {
+    return {.threads = options.threads,
+            .piece_bytes = piece_bytes_for(file, options.piece_bytes),
+            .progress = options.progress};
   }
 
   // Reads the header of a file, and adds it as a shard.
@@ -388,7 +398,8 @@ std::vector<DeviceMemory> SafetensorsReader::load_into_device(const DeviceReadOp
   for (std::size_t shard = 0; shard < shards().size(); ++shard) {
     const SafetensorsShard& info = shards()[shard];
     DeviceMemory memory(static_cast<std::size_t>(info.file_bytes - info.data_begin), options.device);
-    state_->read(shard, info.data_begin, memory.buffer(), &options);
+    const FileRange all{info.data_begin, memory.buffer()};
+    state_->read_into_device(shard, {&all, 1}, options);
     loaded.push_back(std::move(memory));
   }
   return loaded;
@@ -396,11 +407,25 @@ std::vector<DeviceMemory> SafetensorsReader::load_into_device(const DeviceReadOp
 
 void SafetensorsReader::read_into_device(std::size_t tensor, MutableBuffer out,
                                          const DeviceReadOptions& options) const {
-  const SafetensorsTensor info = (*this)[tensor];
-  if (out.kind != MemoryKind::kDevice || out.size != info.data_length()) {
-    throw Error(ErrorCode::kUsage, fmt::format("'{}' needs {} bytes of GPU memory", info.name, info.data_length()));
+  const ReadTarget target{tensor, out};
+  read_into_device(std::span(&target, 1), options);
+}
+
+void SafetensorsReader::read_into_device(std::span<const ReadTarget> targets, const DeviceReadOptions& options) const {
+  // The ranges of each shard and GPU.
+  std::map<std::pair<std::size_t, int>, std::vector<FileRange>> together;
+  for (const auto& [tensor, out] : targets) {
+    const SafetensorsTensor info = (*this)[tensor];
+    if (out.kind != MemoryKind::kDevice || out.size != info.data_length()) {
+      throw Error(ErrorCode::kUsage, fmt::format("'{}' needs {} bytes of GPU memory", info.name, info.data_length()));
+    }
+    if (out.size == 0) continue;
+    together[{info.shard, device_of(out)}].push_back({state_->shards[info.shard].data_begin + info.begin, out});
   }
-  state_->read(info.shard, state_->shards[info.shard].data_begin + info.begin, out, &options);
+  for (auto& [place, ranges] : together) {
+    std::ranges::stable_sort(ranges, {}, &FileRange::offset);
+    state_->read_into_device(place.first, ranges, options);
+  }
 }
 
 void SafetensorsReader::scan(const std::function<void(std::size_t, const Sha256Digest&)>& done) const {

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,16 @@ class Case(unittest.TestCase):
             for tensor in self.tzmark.dump(file, *options)
         }
         self.assertEqual(seen, wanted(ALL))
+
+    def assert_checksums(
+        self, file: Path, tensors: list[tuple[str, str, str, list[int]]]
+    ) -> None:
+        reply = self.ask_well(op="read", file=str(file), checksums=True)
+        expected = {
+            name: zlib.crc32(content_of(name, dtype, shape))
+            for name, dtype, _, shape in tensors
+        }
+        self.assertEqual(reply["crc32"], expected)
 
     def assert_read(self, reply: Json, tensors: list[Any]) -> None:
         self.assertEqual(reply["tensors"], len(tensors))
@@ -318,6 +329,7 @@ class TensorizerCase(Common, Case):
                             lazy=lazy,
                         )
                         self.assert_read(reply, ALL)
+        self.assert_checksums(plain, ALL)
         self.assert_timed(self.ask_well(op="open", file=str(plain)))
         self.assert_timed(self.ask_well(op="open", file=str(locked), key_hex=KEY))
         self.assert_refused("Crypto", op="read", file=str(locked), key_hex=OTHER_KEY)
@@ -387,6 +399,7 @@ class SafetensorsCase(Common, Case):
                 )
                 self.assert_read(reply, tensors)
                 self.assertTrue(reply["detail"].startswith(framework))
+            self.assert_checksums(file, tensors)
             self.assert_timed(self.ask_well(op="open", file=str(file)))
 
     def test_the_tensors_are_in_memory_of_their_own(self) -> None:
@@ -456,6 +469,8 @@ class TzmarkCase(Common, Case):
             ):
                 reply = self.ask_well(op="read", file=str(file), key_hex=key, **options)
                 self.assert_read(reply, ALL)
+            if key is None:
+                self.assert_checksums(file, ALL)
             self.assert_timed(self.ask_well(op="open", file=str(file), key_hex=key))
         self.assert_refused("verify", op="read", file=str(self.source), verify=True)
         self.assert_refused(

@@ -38,7 +38,8 @@ struct DeviceReadOptions {
   // and fit into the L2 cache of a core; with its two pages of room, a buffer of this size fills whole huge pages.
   // Copies have at least the piece size of the Reader, and that size where the host hashes what it reads.
   std::size_t piece_bytes = (8 << 20) - (8 << 10);
-  std::size_t pinned_bytes_max = 256 << 20;
+  // With it, a load takes less than 256 MiB of host memory.
+  std::size_t pinned_bytes_max = 240 << 20;
 };
 
 // Prepares loads with these options, for a server whose first load should take as long as the next ones: loads the

@@ -112,8 +112,10 @@ class SafetensorsReader final : public TensorSource {
   // Reads the tensor data of each shard into an allocation of GPU memory, in which the tensors lie as in the file.
   // Throws as Reader::load_into_device; there is nothing to verify. Calls progress.
   std::vector<DeviceMemory> load_into_device(const DeviceReadOptions& options) const;
-  // The same for one tensor, into memory of the caller, which must have its size.
+  // The same for tensors into memory of the caller, which must have their size. Those of a shard are read together;
+  // they may be on several GPUs. Nothing is written if the memory of one does not fit.
   void read_into_device(std::size_t tensor, MutableBuffer out, const DeviceReadOptions& options) const;
+  void read_into_device(std::span<const ReadTarget> targets, const DeviceReadOptions& options) const;
   // Reads bytes of the file of a shard with several threads. Throws TZE-ENV-005 if they are not all there.
   void read_shard(std::size_t shard, std::uint64_t offset, MutableBuffer out) const;
 

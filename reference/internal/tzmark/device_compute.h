@@ -32,7 +32,7 @@ const std::string& why_no_device_compute(int device = 0);
 std::vector<std::uint32_t> crc32_on_device(std::span<const ConstBuffer> ranges,
                                            std::chrono::nanoseconds* kernel_time = nullptr);
 
-// Reads device memory, as fast as a kernel can: what none that computes a hash can go below. Less than 64 KiB at the
+// Reads device memory, as fast as a kernel can: what none that computes a hash can go below. Less than 16 bytes at the
 // end are left out. REQUIRES: kind == kDevice; the address is a multiple of 16.
 void read_on_device(ConstBuffer memory, std::chrono::nanoseconds* kernel_time = nullptr);
 
