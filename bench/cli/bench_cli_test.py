@@ -619,6 +619,13 @@ class BenchTest(unittest.TestCase):
             self.assertAlmostEqual(check["ratio"]["median"], 0.5)
         for name in ("Python to the GPU", "read to the GPU against tensorizer"):
             self.assertNotEqual(checks[name]["verdict"], "not measured", name)
+        (stall,) = (
+            c
+            for n, c in checks.items()
+            if n.startswith("pinned copy against the stall")
+        )
+        self.assertEqual(stall["ratio"]["samples"], 4)
+        self.assertNotEqual(stall["verdict"], "not measured")
         (memory,) = (
             c for n, c in checks.items() if n.startswith("host memory of a load")
         )

@@ -374,6 +374,7 @@ const Group kGroups[] = {
     {"7", "gpu", 80, gpu_memory},
     {"7", "gpu-peers", 40, gpu_against_peer},
     {"7", "gpu-python", 80, gpu_python},
+    {"7", "gpu-checkpoint", 10, gpu_checkpoint},
     {"1", "fio", 80, raw_against_fio},
     {"1", "paths", 160, codec_against_raw},
     {"2", "steps", 260, steps_on_top},

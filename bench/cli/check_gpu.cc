@@ -3,12 +3,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "cli/bounds.h"
 #include "cli/check_group.h"
 #include "harness/peak_memory.h"
 #include "program/installation.h"
+#include "tzmark/checkpoint.h"
 #include "tzmark/device_compute.h"
+#include "tzmark/device_memory.h"
 #include "tzmark/error.h"
 
 namespace tzmark::bench {
@@ -113,6 +116,23 @@ void kernels(CheckGroup& group, const std::vector<std::size_t>& ways) {
   group.against(of_few, {few, memory}, slowest);
 }
 
+// Few samples of each, all in turn or one side after the other: the medians are compared.
+void conclude_medians(CheckGroup& group, RatioCheck check, std::vector<double> measured_s,
+                      std::vector<double> against_s) {
+  std::ranges::sort(measured_s);
+  std::ranges::sort(against_s);
+  check.measured = {fmt::format("{:.4f} s", fmt::join(measured_s, ", "))};
+  check.against = {fmt::format("{:.4f} s", fmt::join(against_s, ", "))};
+  const double ratio = against_s[against_s.size() / 2] / measured_s[measured_s.size() / 2];
+  check.ratio = {.estimate = ratio,
+                 .low = against_s.front() / measured_s.back(),
+                 .high = against_s.back() / measured_s.front(),
+                 .pairs = measured_s.size()};
+  check.verdict = ratio >= check.required ? BoundVerdict::kPass : BoundVerdict::kFail;
+  check.note = "medians; the interval is that of the extremes";
+  group.conclude(std::move(check));
+}
+
 // Starting Python and torch takes far longer than a load, so that this is no contest: some first loads, each of a new
 // process, and as many later ones of the last process.
 void first_loads(CheckGroup& group, const SharedContent& content, const std::shared_ptr<RunningPeer>& module,
@@ -125,20 +145,25 @@ void first_loads(CheckGroup& group, const SharedContent& content, const std::sha
   std::vector<double> first_s, later_s;
   const auto take = [](Subject& subject, std::vector<double>& seconds) {
     for (std::size_t i = 0; i < kLoads; ++i) seconds.push_back(static_cast<double>(subject.run().elapsed_ns) / 1e9);
-    std::ranges::sort(seconds);
   };
   take(*first, first_s);
   take(*later, later_s);
-  check.measured = {fmt::format("{:.4f} s", fmt::join(first_s, ", "))};
-  check.against = {fmt::format("{:.4f} s", fmt::join(later_s, ", "))};
-  const double ratio = later_s[kLoads / 2] / first_s[kLoads / 2];
-  check.ratio = {.estimate = ratio,
-                 .low = later_s.front() / first_s.back(),
-                 .high = later_s.back() / first_s.front(),
-                 .pairs = kLoads};
-  check.verdict = ratio >= check.required ? BoundVerdict::kPass : BoundVerdict::kFail;
-  check.note = "medians; the interval is that of the extremes";
-  group.conclude(std::move(check));
+  conclude_medians(group, std::move(check), std::move(first_s), std::move(later_s));
+}
+
+template <typename Action>
+double seconds_of(Action&& action) {
+  const auto begin = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+bool are_equal(const LoadedCheckpoint& loaded, TensorViews saved, std::span<const CopyToHost> copies) {
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    const auto found = std::ranges::find(loaded.model, saved[i].name, &CheckpointTensor::name);
+    if (found == loaded.model.end() || !std::ranges::equal(found->data.bytes(), copies[i].to)) return false;
+  }
+  return loaded.model.size() == saved.size();
 }
 
 }  // namespace
@@ -232,6 +257,45 @@ void gpu_python(CheckGroup& group) {
     }
     group.against(of_loaders[i], {ours, read(loader, {.safetensors = true})}, slowest);
   }
+}
+
+// A save of tensors in GPU memory stalls the training loop for as long as their copy to pinned memory takes.
+void gpu_checkpoint(CheckGroup& group) {
+  if (!DeviceMemory::why_unavailable().empty()) return;
+  constexpr std::size_t kTensors = 32, kSaves = 4;
+  constexpr std::uint64_t kStateBytesMax = std::uint64_t{2} << 30;
+  const std::size_t tensor_bytes = std::min(group.options().scale_bytes, kStateBytesMax) / kTensors;
+  const DeviceMemory state(tensor_bytes * kTensors);
+  HostMemory copied(state.buffer().size);
+  std::ranges::fill(copied.bytes(), std::byte{1});
+  const PinnedRange pinned(copied.bytes());
+  std::vector<CheckpointTensor> tensors;
+  std::vector<CopyToHost> copies;
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    const ConstBuffer memory = ConstBuffer(state.buffer()).sub(i * tensor_bytes, tensor_bytes);
+    tensors.push_back({fmt::format("t{:02}", i), "uint8", {tensor_bytes}, memory});
+    copies.push_back({memory, copied.bytes().subspan(i * tensor_bytes, tensor_bytes)});
+  }
+  AsyncCheckpointer checkpointer;
+  std::vector<double> copy_s, stall_s;
+  for (std::size_t i = 0; i <= kSaves; ++i) {
+    const std::string directory = group.place().new_name("");
+    const double copy = seconds_of([&] { copy_to_host(copies); });
+    const double stall = seconds_of([&] { checkpointer.save(directory, tensors, {}, TrainingState()); });
+    checkpointer.wait();
+    if (i > 0) {
+      copy_s.push_back(copy);
+      stall_s.push_back(stall);
+    } else if (!are_equal(load_checkpoint(directory), tensors, copies)) {
+      // The first save also pins the memory of its snapshot.
+      throw Error(ErrorCode::kFileChanged, "the checkpoint differs from the tensors on the GPU");
+    }
+    group.place().clear();
+  }
+  conclude_medians(
+      group,
+      check_of(fmt::format("pinned copy against the stall of a checkpoint, {} bytes", copied.bytes().size()), 1 / 1.1),
+      std::move(stall_s), std::move(copy_s));
 }
 
 }  // namespace tzmark::bench

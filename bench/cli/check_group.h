@@ -104,9 +104,11 @@ std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& cont
 void python_module(CheckGroup& group, std::string_view workload);
 void python_module_safetensors(CheckGroup& group, std::string_view workload);
 
-// Item 7: reads into GPU memory, the same against tensorizer, and those of the module in Python, against other loaders.
+// Item 7: reads into GPU memory, the same against tensorizer, and those of the module in Python, against other loaders;
+// and saves from GPU memory.
 void gpu_memory(CheckGroup& group);
 void gpu_against_peer(CheckGroup& group);
 void gpu_python(CheckGroup& group);
+void gpu_checkpoint(CheckGroup& group);
 
 }  // namespace tzmark::bench
