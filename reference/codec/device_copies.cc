@@ -37,23 +37,44 @@ void DeviceCopy::to_host(std::span<std::byte> to, const std::byte* from) const {
 
 void DeviceCopy::gather(std::byte* to, std::span<const std::byte> from) {
   TZMARK_REQUIRES(from.size() <= staging_bytes_);
-  const std::byte* const end = gathered_to_ + gathered_bytes_;
-  const bool follows = gathered_bytes_ > 0 && to >= end && static_cast<std::size_t>(to - end) < gap_bytes_;
-  if (!follows || static_cast<std::size_t>(to - gathered_to_) + from.size() > staging_bytes_) flush();
-  const std::span<std::byte> room = staging();
-  if (gathered_bytes_ == 0) gathered_to_ = to;
-  const auto place = static_cast<std::size_t>(to - gathered_to_);
-  std::memset(room.data() + gathered_bytes_, 0, place - gathered_bytes_);
-  std::memcpy(room.data() + place, from.data(), from.size());
-  gathered_bytes_ = place + from.size();
+  if (from.empty()) return;
+  const std::byte* const end = gathered_.empty() ? nullptr : gathered_.back().to + gathered_.back().bytes;
+  const bool follows = end != nullptr && to >= end && static_cast<std::size_t>(to - end) < gap_bytes_;
+  const std::size_t gap = follows ? static_cast<std::size_t>(to - end) : 0;
+  if (gap + from.size() > staging_bytes_ - gathered_bytes_) {
+    flush();
+    return gather(to, from);
+  }
+  const std::span<std::byte> room = staging().subspan(gathered_bytes_);
+  if (follows) {
+    std::memset(room.data(), 0, gap);
+    gathered_.back().bytes += gap + from.size();
+  } else {
+    gathered_.push_back({to, gathered_bytes_, from.size()});
+  }
+  std::memcpy(room.data() + gap, from.data(), from.size());
+  gathered_bytes_ += gap + from.size();
 }
 
 void DeviceCopy::flush() {
-  if (gathered_bytes_ == 0) return;
-  check_cuda(Cuda::instance().calls().start_copy_to_device(device_address(gathered_to_), staging_.bytes().data(),
-                                                           gathered_bytes_, stream_.get()),
-             "cuMemcpyHtoDAsync");
-  gathered_bytes_ = 0;
+  if (gathered_.empty()) return;
+  const std::span<const std::byte> from = staging();
+  try {
+    for (const auto& [to, at, bytes] : gathered_) {
+      check_cuda(
+          Cuda::instance().calls().start_copy_to_device(device_address(to), from.data() + at, bytes, stream_.get()),
+          "cuMemcpyHtoDAsync");
+    }
+  } catch (const Error&) {
+    // Those before are in flight, from memory that is used again.
+    forget_gathered();
+    try {
+      stream_.wait();
+    } catch (const Error&) {
+    }
+    throw;
+  }
+  forget_gathered();
   stream_.wait();
 }
 

@@ -32,13 +32,16 @@ class DeviceCopy {
   // Blocks until the bytes are copied. Fast if the host memory is pinned.
   void to_host(std::span<std::byte> to, const std::byte* from) const;
 
-  // Merges small copies to places that are less than gap_bytes apart; flush blocks until all of them are copied.
-  // REQUIRES: from.size() <= staging_bytes.
+  // Gathers small copies, and merges those to places that are less than gap_bytes apart. flush starts them, and blocks
+  // until all of them are complete. REQUIRES: from.size() <= staging_bytes.
   void gather(std::byte* to, std::span<const std::byte> from);
   void flush();
 
   // Drops what is gathered and not flushed.
-  void forget_gathered() { gathered_bytes_ = 0; }
+  void forget_gathered() {
+    gathered_.clear();
+    gathered_bytes_ = 0;
+  }
 
   // Pinned memory of staging_bytes, taken from the pool by the first call.
   std::span<std::byte> staging();
@@ -52,8 +55,12 @@ class DeviceCopy {
   const std::size_t gap_bytes_;
   PinnedMemory staging_;
   const CudaStream stream_;
-  std::byte* gathered_to_ = nullptr;
-  std::size_t gathered_bytes_ = 0;
+  struct Gathered {
+    std::byte* to;
+    std::size_t at, bytes;  // in the staging memory
+  };
+  std::vector<Gathered> gathered_;
+  std::size_t gathered_bytes_ = 0;  // of the staging memory, by all of them
 };
 
 // A pool of DeviceCopy objects, and the copies that they have started. Thread-safe.

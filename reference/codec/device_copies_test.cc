@@ -157,6 +157,51 @@ TEST_F(DeviceFaultCopies, EachFailedCallIsOneClearError) {
   }
 }
 
+// Into memory of the caller, between whose tensors nothing may be written.
+TEST_F(DeviceFaultCopies, SmallTensorsOfTheCallerAreCopiedTogether) {
+  constexpr std::size_t kTensors = 200, kBytes = 100, kStride = 128;
+  test::Content content;
+  for (std::size_t i = 0; i < kTensors; ++i) content.add({"t", std::uint64_t{i}}, "uint8", {kBytes});
+  const std::string name = directory_ / "small";
+  test::write_to(name, content, 0);
+  ReadOptions reading;
+  reading.threads = 1;
+  const Reader reader = Reader::open(name, std::move(reading));
+  const DeviceMemory memory(kTensors * kStride);
+  std::vector<ReadTarget> targets;
+  for (std::size_t i = 0; i < kTensors; ++i) targets.push_back({i, memory.buffer().sub(i * kStride, kBytes)});
+  for (const bool copies_late : {false, true}) {
+    orders().copies_late = copies_late;
+    const std::vector<std::byte> others(memory.buffer().size, std::byte{0x55});
+    copy_from_host(others, memory.buffer());
+    const std::int64_t waits = orders().stream_waits;
+    reader.read_into_device(targets, {});
+    EXPECT_LE(orders().stream_waits - waits, 10);
+    for (std::size_t i = 0; i < kTensors; ++i) {
+      EXPECT_EQ(test::on_host(targets[i].out), content.data[i]) << i;
+      const ConstBuffer gap = ConstBuffer(memory.buffer()).sub(i * kStride + kBytes, kStride - kBytes);
+      EXPECT_EQ(test::on_host(gap), std::vector(kStride - kBytes, std::byte{0x55})) << i;
+    }
+  }
+  orders().calls = 0;
+  reader.read_into_device(targets, {});
+  const std::int64_t calls = orders().calls;
+  EXPECT_GT(calls, static_cast<std::int64_t>(kTensors));
+  const std::int64_t streams = orders().streams, events = orders().events;
+  for (std::int64_t call = 0; call < calls; ++call) {
+    orders().calls = 0;
+    orders().fail_call = call;
+    const auto error = test::error_of([&] { reader.read_into_device(targets, {}); });
+    orders().fail_call = -1;
+    // The last wait of a destructor may fail unseen.
+    if (error || call < calls - 4) {
+      EXPECT_EQ(error, ErrorCode::kResource) << call;
+    }
+    EXPECT_EQ(orders().streams, streams) << call;
+    EXPECT_EQ(orders().events, events) << call;
+  }
+}
+
 TEST_F(DeviceFaultCopies, DecryptedBytesAreNotLeftInThePool) {
   const Reader reader = test::open_by("pwrite", write(65'536), true, 65'536);
   const Reader plain = test::open_by("pwrite", write(0), false, 65'536);

@@ -60,7 +60,8 @@ struct FakeCudaOrders {
   std::atomic<std::int64_t> contexts = 0;          // primary ones that were retained
   std::atomic<std::int64_t> streams = 0;           // not destroyed yet
   std::atomic<std::int64_t> events = 0;            // not destroyed yet
-  std::atomic<std::int64_t> late_copies = 0;       // that were started, and not at once
+  std::atomic<std::int64_t> stream_waits = 0;
+  std::atomic<std::int64_t> late_copies = 0;  // that were started, and not at once
   std::atomic<std::int64_t> secrets_left = 0;
 };
 

@@ -326,6 +326,7 @@ int cuStreamSynchronize(void* stream) {
   // The default streams, which have no work here.
   if (const auto number = reinterpret_cast<std::uintptr_t>(stream); number == 1 || number == 2) return 0;
   if (!is_stream_here(stream)) return kInvalidHandle;
+  ++orders().stream_waits;
   static_cast<Stream*>(stream)->run();
   return 0;
 }
