@@ -119,6 +119,7 @@ void kernels(CheckGroup& group, const std::vector<std::size_t>& ways) {
 // Few samples of each, all in turn or one side after the other: the medians are compared.
 void conclude_medians(CheckGroup& group, RatioCheck check, std::vector<double> measured_s,
                       std::vector<double> against_s) {
+  if (measured_s.empty() || against_s.empty()) return conclude_without(group, std::move(check), "stopped before");
   std::ranges::sort(measured_s);
   std::ranges::sort(against_s);
   check.measured = {fmt::format("{:.4f} s", fmt::join(measured_s, ", "))};
@@ -140,11 +141,17 @@ void first_loads(CheckGroup& group, const SharedContent& content, const std::sha
   constexpr std::size_t kLoads = 3;
   const auto first = peer_run(group.place(), content, module, {}, {.into_device = true, .is_first = true});
   const auto later = peer_run(group.place(), content, module, {}, {.into_device = true});
-  first->verify();
-  later->verify();
+  try {
+    first->verify();
+    later->verify();
+  } catch (const Error& error) {
+    return conclude_without(group, std::move(check), error.message());
+  }
   std::vector<double> first_s, later_s;
-  const auto take = [](Subject& subject, std::vector<double>& seconds) {
-    for (std::size_t i = 0; i < kLoads; ++i) seconds.push_back(static_cast<double>(subject.run().elapsed_ns) / 1e9);
+  const auto take = [&](Subject& subject, std::vector<double>& seconds) {
+    for (std::size_t i = 0; i < kLoads && !group.options().contests.is_stopped(); ++i) {
+      seconds.push_back(static_cast<double>(subject.run().elapsed_ns) / 1e9);
+    }
   };
   take(*first, first_s);
   take(*later, later_s);
@@ -265,8 +272,9 @@ void gpu_checkpoint(CheckGroup& group) {
   constexpr std::size_t kTensors = 32, kSaves = 4;
   constexpr std::uint64_t kStateBytesMax = std::uint64_t{2} << 30;
   const std::size_t tensor_bytes = std::min(group.options().scale_bytes, kStateBytesMax) / kTensors;
-  const DeviceMemory state(tensor_bytes * kTensors);
+  DeviceMemory state(tensor_bytes * kTensors);
   HostMemory copied(state.buffer().size);
+  fill_with_data(state);
   std::ranges::fill(copied.bytes(), std::byte{1});
   const PinnedRange pinned(copied.bytes());
   std::vector<CheckpointTensor> tensors;
@@ -278,7 +286,7 @@ void gpu_checkpoint(CheckGroup& group) {
   }
   AsyncCheckpointer checkpointer;
   std::vector<double> copy_s, stall_s;
-  for (std::size_t i = 0; i <= kSaves; ++i) {
+  for (std::size_t i = 0; i <= kSaves && !group.options().contests.is_stopped(); ++i) {
     const std::string directory = group.place().new_name("");
     const double copy = seconds_of([&] { copy_to_host(copies); });
     const double stall = seconds_of([&] { checkpointer.save(directory, tensors, {}, TrainingState()); });

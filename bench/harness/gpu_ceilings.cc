@@ -32,19 +32,6 @@ std::vector<MutableBuffer> pieces_of(MutableBuffer memory) {
   return pieces;
 }
 
-// Random bytes, because a GPU that reads zeros needs less power and may have a faster clock.
-void fill_with_data(DeviceMemory& memory) {
-  std::vector<std::byte> block(std::min(memory.buffer().size, std::size_t{16} << 20));
-  std::mt19937_64 random(1);
-  for (std::size_t at = 0; at < block.size(); at += sizeof(std::uint64_t)) {
-    const std::uint64_t word = random();
-    std::memcpy(block.data() + at, &word, std::min(sizeof word, block.size() - at));
-  }
-  for (std::size_t at = 0; at < memory.buffer().size; at += block.size()) {
-    memory.copy_from_host(at, std::span(block).first(std::min(block.size(), memory.buffer().size - at)));
-  }
-}
-
 // A step over the whole working set, which returns the time that counts.
 using Step = std::function<std::chrono::nanoseconds()>;
 
@@ -157,6 +144,18 @@ class Decryption {
 
 }  // namespace
 
+void fill_with_data(DeviceMemory& memory) {
+  std::vector<std::byte> block(std::min(memory.buffer().size, std::size_t{16} << 20));
+  std::mt19937_64 random(1);
+  for (std::size_t at = 0; at < block.size(); at += sizeof(std::uint64_t)) {
+    const std::uint64_t word = random();
+    std::memcpy(block.data() + at, &word, std::min(sizeof word, block.size() - at));
+  }
+  for (std::size_t at = 0; at < memory.buffer().size; at += block.size()) {
+    memory.copy_from_host(at, std::span(block).first(std::min(block.size(), memory.buffer().size - at)));
+  }
+}
+
 std::string_view rung_name(GpuRung rung) {
   switch (rung) {
     case GpuRung::kCopy:
@@ -189,7 +188,7 @@ double measure_rate(GpuRung rung, std::chrono::nanoseconds time, std::size_t wor
   if (const std::string why = DeviceMemory::why_unavailable(); !why.empty()) throw Error(ErrorCode::kUnavailable, why);
   if (::sodium_init() < 0) throw Error(ErrorCode::kResource, "libsodium cannot be initialized");
   DeviceMemory memory(working_set_bytes);
-  fill_with_data(memory);
+  if (needs_kernels(rung)) fill_with_data(memory);
   HostMemory host(rung == GpuRung::kCopy ? piece_bytes(rung, working_set_bytes) : 0);
   const PinnedRange pinned(host.bytes());
   std::ranges::fill(host.bytes(), std::byte{0x5a});

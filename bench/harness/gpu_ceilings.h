@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tzmark/device_memory.h"
+
 namespace tzmark::bench {
 
 enum class GpuRung : std::uint8_t {
@@ -33,5 +35,8 @@ inline constexpr std::size_t kGpuWorkingSetBytes = std::size_t{1} << 30;
 // REQUIRES: working_set_bytes > 0. Errors: TZE-AVL-001 without a GPU, or without kernels for what needs them;
 // TZE-ENV-006 if memory is short.
 double measure_rate(GpuRung rung, std::chrono::nanoseconds time, std::size_t working_set_bytes = kGpuWorkingSetBytes);
+
+// Fills GPU memory with random bytes, because a GPU that reads zeros needs less power and may have a faster clock.
+void fill_with_data(DeviceMemory& memory);
 
 }  // namespace tzmark::bench

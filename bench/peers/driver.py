@@ -440,14 +440,23 @@ class Driver:
 
     def _read(self, request: Read) -> Json:
         operation = self._peer.reader(request)
-        is_on_gpu = request.device != "cpu"
+        if request.device == "cpu":
+            return self._read_by(operation, request, None)
         free_memory()
-        peak = HostPeak() if is_on_gpu else None
+        try:
+            return self._read_by(operation, request, HostPeak())
+        finally:
+            # The memory of a GPU has room for the model of one loader, not for those of all that take turns.
+            free_gpu_memory()
+
+    def _read_by(
+        self, operation: Callable[[], Any], request: Read, peak: HostPeak | None
+    ) -> Json:
         done = timed(operation)
         peak_bytes = peak.bytes() if peak else None
         content = self._peer.content(done.result)
         self._peer.release(done.result)
-        reply = {
+        reply: Json = {
             "elapsed_ns": done.elapsed_ns,
             "cpu_ns": done.cpu_ns,
             "bytes": content.bytes,
@@ -458,10 +467,6 @@ class Driver:
             reply["peak_memory_bytes"] = peak_bytes
         if request.checksums:
             reply["crc32"] = checksums(self._peer.tensors(done.result))
-        if is_on_gpu:
-            # The memory of a GPU has room for the model of one loader, not for those of all that take turns.
-            del done
-            free_gpu_memory()
         return reply | ({"detail": content.detail} if content.detail else {})
 
     def _open(self, request: Open) -> Json:

@@ -15,7 +15,7 @@ from gpu_loader import GpuLoader
 class Fastsafetensors:
     """Without GPUDirect, and through the page cache."""
 
-    name = "fastsafetensors"
+    name = package = "fastsafetensors"
     detail = "nogds, buffered"
 
     def __init__(self) -> None:

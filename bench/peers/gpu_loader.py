@@ -17,7 +17,8 @@ from driver import Content, Open, Read, Refused, Tensor, Write
 class Loader(Protocol):
     """A loader, whose packages are imported when it is created."""
 
-    name: str  # of its package
+    name: str  # of the loader and the reader that it uses
+    package: str
     detail: str  # how it is set
 
     def load(self, file: str) -> dict[str, Any]:
@@ -36,7 +37,7 @@ class GpuLoader:
     def describe(self) -> driver.Json:
         return {
             "peer": self._loader.name,
-            "version": importlib.metadata.version(self._loader.name),
+            "version": importlib.metadata.version(self._loader.package),
             "detail": f"torch {self._torch.__version__}, {self._loader.detail}",
             "operations": ["read"],
             "formats": ["safetensors"],

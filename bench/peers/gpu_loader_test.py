@@ -113,6 +113,8 @@ class Loaders(unittest.TestCase):
             with self.subTest(name):
                 read = {"op": "read", "file": "m", "device": "cuda"}
                 hello, reply = self.converse(name, read)
+                # Part of the id of a result, which tells those of two readers apart.
+                self.assertEqual(hello["peer"], name)
                 self.assertEqual(hello["version"], "1.2")
                 self.assertEqual(hello["formats"], ["safetensors"])
                 self.assertEqual(hello["detail"], f"torch 9.9, {detail}")

@@ -13,11 +13,14 @@ from gpu_loader import GpuLoader
 class InstantTensor:
     """Through the page cache, by one of its readers: its own choice among them would not say which it was."""
 
-    name = "instanttensor"
+    package = "instanttensor"
 
-    def __init__(self, backend: str = "URING_BUFFERED") -> None:
+    def __init__(
+        self, name: str = "instanttensor", backend: str = "URING_BUFFERED"
+    ) -> None:
         import instanttensor
 
+        self.name = name
         self._library = instanttensor
         self._backend = instanttensor.Backend[backend]
         self.detail = backend

@@ -10,4 +10,6 @@ from gpu_loader import GpuLoader
 from instanttensor_driver import InstantTensor
 
 if __name__ == "__main__":
-    sys.exit(driver.main(lambda: GpuLoader(InstantTensor("MMAP"))))
+    sys.exit(
+        driver.main(lambda: GpuLoader(InstantTensor("instanttensor_mmap", "MMAP")))
+    )

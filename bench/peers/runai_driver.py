@@ -14,9 +14,10 @@ from gpu_loader import GpuLoader
 class Runai:
     """Through the page cache, by one of its readers."""
 
-    name = "runai-model-streamer"
+    package = "runai-model-streamer"
 
-    def __init__(self, strategy: str = "sync_buffered") -> None:
+    def __init__(self, name: str = "runai", strategy: str = "sync_buffered") -> None:
+        self.name = name
         # Read once per process.
         os.environ["RUNAI_STREAMER_FS_STRATEGY"] = strategy
         self.detail = strategy

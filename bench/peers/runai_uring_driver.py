@@ -10,4 +10,4 @@ from gpu_loader import GpuLoader
 from runai_driver import Runai
 
 if __name__ == "__main__":
-    sys.exit(driver.main(lambda: GpuLoader(Runai("io_uring_buffered"))))
+    sys.exit(driver.main(lambda: GpuLoader(Runai("runai_uring", "io_uring_buffered"))))

@@ -68,10 +68,13 @@ CeilingVerdict bus_verdict(const CeilingRates& rates) {
           *rates.bus, share};
 }
 
-bool reaches_bus(const CeilingRates& rates) { return rates.bus && rates.codec >= kCopyReached * *rates.bus; }
+// Raw transfers end in host memory: where they are faster than the bus, no load can keep up with them.
+bool is_limited_by_bus(const CeilingRates& rates) {
+  return rates.bus && (rates.codec >= kCopyReached * *rates.bus || (rates.raw && *rates.raw >= *rates.bus));
+}
 
 std::optional<CeilingVerdict> warm_verdict(const CeilingRates& rates) {
-  if (reaches_bus(rates)) return bus_verdict(rates);
+  if (is_limited_by_bus(rates)) return bus_verdict(rates);
   if (rates.memory_copy && rates.codec >= kCopyReached * *rates.memory_copy) return copy_verdict(rates);
   if (is_slower_than_raw(rates)) return processor_verdict(rates);
   if (!rates.raw) return rates.memory_copy ? std::optional(copy_verdict(rates)) : std::nullopt;
@@ -102,7 +105,7 @@ std::optional<CeilingVerdict> judge_ceiling(const CeilingRates& rates) {
   if (rates.is_warm) return warm_verdict(rates);
   const std::optional<DeviceRate> device = device_rate_of(rates.device);
   if (device && device->is_flat && rates.codec >= kReached * device->rate) return device_verdict(rates, *device);
-  if (reaches_bus(rates)) return bus_verdict(rates);
+  if (is_limited_by_bus(rates)) return bus_verdict(rates);
   if (is_slower_than_raw(rates)) return processor_verdict(rates);
   if (device && !device->is_flat) {
     return CeilingVerdict{"bytes in flight",

@@ -52,7 +52,8 @@ std::optional<DeviceRate> device_rate_of(const std::vector<DevicePoint>& points)
 // Nothing if no rate was measured that could limit the codec.
 //
 //   device           its rate does not rise with the bytes in flight, and the codec reaches 95 % of it
-//   bus              the codec reaches 80 % of the rate at which pinned memory is copied to the GPU
+//   bus              the codec reaches 80 % of the rate at which pinned memory is copied to the GPU, or raw transfers
+//                    into host memory are faster than that
 //   processor        raw transfers at the same setting are more than 5 % faster than the codec, by the whole interval
 //                    of their ratio where there is one
 //   memory copy      warm: the codec reaches 80 % of the rate at which the cores copy memory

@@ -148,7 +148,8 @@ Export fio_job(const ExportedTask& task) {
     text += is_direct(setting) ? "invalidate=0\n" : "invalidate=0\npre_read=1\n";
   }
   std::vector<std::string> lost = lost_of_transfers(setting, "fio");
-  lost.push_back("fio reuses one buffer per transfer; a load fills new memory.");
+  lost.push_back(task.to_device ? "fio ends in host memory: the copy to the GPU is not part of its rate."
+                                : "fio reuses one buffer per transfer; a load fills new memory.");
   add_if(lost, !where.empty(), "A job file cannot hold the name of the directory: run it there.");
   add_if(lost, !environment.empty(),
          "Only the environment in the first line gives fio huge pages: without it, direct transfers are slower.");
@@ -287,7 +288,8 @@ Export instanttensor_config(const ExportedTask& task) {
   add_if(lost, !has_workers, "concurrency is left out: its asynchronous backends do not use it.");
   lost.push_back(
       "buffer_size is GPU memory; it grows to the largest tensor, and with N ranks it must be N times this.");
-  lost.push_back("It ends in GPU memory: the copy to the GPU is part of its load, and not of the rate here.");
+  add_if(lost, !task.to_device,
+         "It ends in GPU memory: the copy to the GPU is part of its load, and not of the rate here.");
   lost.push_back("Releases before 0.2 have no backend, and io_depth is per thread there.");
   return {"instanttensor", task.task, fmt::format("instanttensor-{}.json", task.task), config.dump(2) + "\n",
           std::move(lost)};
@@ -353,7 +355,7 @@ Export tzmark_profile(std::span<const ExportedTask> tasks) {
     (task.task == "save"                ? profile.save
      : is_cold(task) || is_served(task) ? profile.load_cold
                                         : profile.load_warm) = settings;
-    profile.note = fmt::format("tzmark tune {}", task.directory);
+    profile.note = fmt::format("tzmark tune {}{}", task.directory, task.to_device ? ", into GPU memory" : "");
   }
   return {"tzmark",
           "all",

@@ -32,6 +32,7 @@ struct ExportedTask {
   std::uint64_t bytes = 0;         // of the workload
   std::uint64_t memory_bytes = 0;  // that the loader may hold besides tensors; 0 = bytes in flight
   bool is_synced = true;           // save: the rate includes fsync
+  bool to_device = false;          // the load ends in GPU memory
 };
 
 // All exports of one task except tzmark's profile. Loaders (deepspeed to tensorizer) get none for a save where they do

@@ -58,9 +58,7 @@ void verify_file(const VerifyOptions& options, const std::optional<KeySource>& k
   with_file_name(file_name, [&] {
     if (options.structure_only) return reader.check_headers();
     if (!options.device) return reader.verify();
-    DeviceReadOptions loading{.verify = Verification::kAll, .compute = compute_from_name(options.compute)};
-    apply(options.loading(), loading);
-    static_cast<void>(reader.load_into_device(loading));
+    reader.load_into_device({.verify = Verification::kAll, .compute = compute_from_name(options.compute)});
   });
   progress.clear();
   if (options.quiet) return;

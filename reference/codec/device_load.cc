@@ -6,6 +6,7 @@
 
 #include "codec/device_checks.h"
 #include "codec/device_copies.h"
+#include "codec/pipeline_threads.h"
 #include "codec/scan_job.h"
 #include "io/pinned_pool.h"
 #include "tzmark/device.h"
@@ -61,8 +62,9 @@ class DeviceJob {
     options.part_bytes = scan_.lane_part_bytes();
     if (!straight_) options.pins_for = device_;
     options.holds_secrets = state_.index.header.encrypted;
-    options.memory_bytes_max = pinned_bytes_max_;
     options.check();
+    // Each thread stages small tensors too.
+    fit_into(options, pinned_bytes_max_, straight_ ? 0 : state_.options.piece_bytes);
     if (straight_) options.registered = registered;
     return options;
   }

@@ -221,6 +221,34 @@ class PipelineTest : public ::testing::TestWithParam<std::tuple<unsigned, bool>>
   std::vector<std::byte> content_;
 };
 
+// A piece of each thread and two more, and what each thread takes besides.
+TEST(PipelineOptions, FitIntoMemoryByFewerThreads) {
+  constexpr std::size_t kMib = 1 << 20, kOfThread = 2 * kMib;
+  for (const std::size_t piece_bytes : {2 * kMib, 8 * kMib - 8192}) {
+    for (const std::size_t memory_bytes : {std::size_t{0}, 20 * kMib, 240 * kMib}) {
+      for (const unsigned threads : {1U, 2U, 16U, 64U, 300U}) {
+        PipelineOptions options;
+        options.threads = threads;
+        options.piece_bytes = piece_bytes;
+        fit_into(options, memory_bytes, kOfThread);
+        EXPECT_GE(options.threads, 1U);
+        EXPECT_LE(options.threads, threads);
+        const std::size_t slot_bytes = piece_bytes + 8192;
+        const std::size_t needed_bytes = (options.threads + 2) * slot_bytes + options.threads * kOfThread;
+        if (options.threads > 1) {
+          EXPECT_LE(needed_bytes, memory_bytes) << threads;
+        }
+        // No fewer than fit.
+        if (options.threads < threads) {
+          EXPECT_GT(needed_bytes + slot_bytes + kOfThread, memory_bytes) << threads;
+        }
+        EXPECT_LE(options.memory_bytes_max + options.threads * kOfThread,
+                  std::max(memory_bytes, options.threads * kOfThread));
+      }
+    }
+  }
+}
+
 TEST_P(PipelineTest, EveryPieceGoesThroughEveryStageInOrder) {
   on_every_kind_of_file([](File* file) {
     RecordingJob job(chains(kPieces, threads()), file, late());

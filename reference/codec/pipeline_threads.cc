@@ -25,6 +25,10 @@ std::size_t part_memory_bytes(const PipelineOptions& options) {
   return part_bytes(options) < options.piece_bytes ? whole_pages(part_bytes(options)) : 0;
 }
 
+std::size_t slot_bytes_of(const PipelineOptions& options) {
+  return whole_pages(options.piece_bytes) + part_memory_bytes(options);
+}
+
 // About.
 std::uint64_t piece_count(const PipelineOptions& options, std::uint64_t work_bytes) {
   return 1 + work_bytes / options.piece_bytes;
@@ -60,8 +64,7 @@ std::size_t slot_count(const PipelineOptions& options, std::uint64_t work_bytes,
   // An explicit depth overrides the memory limit, for its own transfers only.
   const std::size_t needed =
       options.queue_depth != 0 ? schedule.slots_wanted(1) : std::size_t{schedule.compute_threads_max} + 2;
-  const std::size_t slot_bytes = whole_pages(options.piece_bytes) + part_memory_bytes(options);
-  const std::size_t affordable = std::max(options.memory_bytes_max / slot_bytes, needed);
+  const std::size_t affordable = std::max(options.memory_bytes_max / slot_bytes_of(options), needed);
   return static_cast<std::size_t>(
       std::min<std::uint64_t>(std::min(wanted, affordable), part_count(options, work_bytes) + 1));
 }
@@ -72,6 +75,14 @@ std::size_t number_of(const FileTransfers& transfers, const Transfer& transfer) 
 }
 
 }  // namespace
+
+void fit_into(PipelineOptions& options, std::size_t memory_bytes, std::size_t thread_bytes) {
+  const std::size_t slot_bytes = slot_bytes_of(options), of_two_more = 2 * slot_bytes;
+  const std::size_t threads_max =
+      memory_bytes > of_two_more ? (memory_bytes - of_two_more) / (slot_bytes + thread_bytes) : 0;
+  options.threads = at_most(options.thread_count(), std::max<std::size_t>(1, threads_max));
+  options.memory_bytes_max = memory_bytes - std::min(memory_bytes, options.threads * thread_bytes);
+}
 
 PipelineThreads::PipelineThreads(const PipelineOptions& options, std::uint64_t work_bytes, File* file,
                                  std::size_t streams_max)

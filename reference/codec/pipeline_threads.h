@@ -53,6 +53,10 @@ class PieceWork {
   virtual std::size_t writes(std::size_t slot, std::span<std::byte> memory, FileTransfers& transfers) = 0;
 };
 
+// Fits the buffers of a job, and what each thread takes besides, into that much memory: by fewer threads, if there is
+// no room for a piece of each and two more. An explicit depth overrides it.
+void fit_into(PipelineOptions& options, std::size_t memory_bytes, std::size_t thread_bytes);
+
 class PipelineThreads {
  public:
   static constexpr std::size_t kStepsMax = 64;  // of one call of the chain stage

@@ -116,7 +116,6 @@ TEST(Profile, SetsOnlyWhatItNames) {
   EXPECT_EQ(safetensors.piece_bytes, 1u << 20);
 }
 
-// Blocks below the size of a message neither divide it nor have it read twice.
 TEST(Profile, SetsTheCopiesToAGpu) {
   DeviceReadOptions options;
   const std::size_t standard = options.piece_bytes;
@@ -126,6 +125,7 @@ TEST(Profile, SetsTheCopiesToAGpu) {
   EXPECT_EQ(options.piece_bytes, 4U << 20);
 }
 
+// Blocks below the size of a message neither divide it nor have it read twice.
 TEST(Profile, ReadsEncryptedFilesOnceInSmallBlocks) {
   test::Content content;
   content.add({"large"}, "uint8", {5 << 20});

@@ -41,11 +41,13 @@ class RangeJob {
     options.piece_bytes = options_.piece_bytes;
     options.queue_depth = options_.queue_depth;
     if (is_on_host_) return options;
-    options.memory_bytes_max = options_.pinned_bytes_max;
     if (straight_) {
+      options.memory_bytes_max = options_.pinned_bytes_max;
       options.registered = ranges_.front().out;
     } else {
       options.pins_for = device_;
+      options.check();
+      fit_into(options, options_.pinned_bytes_max, 0);
     }
     return options;
   }

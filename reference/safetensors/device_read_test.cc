@@ -3,6 +3,7 @@
 
 #include "testing/files/path_test.h"
 #include "testing/gpu/device_test.h"
+#include "testing/gpu/fake_libraries.h"
 #include "tzmark/safetensors.h"
 
 namespace tzmark {
@@ -10,6 +11,15 @@ namespace {
 
 class SafetensorsToDevice : public ::testing::TestWithParam<std::string> {
  protected:
+  test::TestDirectory directory_;
+};
+
+// The stand-in of libcuda has two GPUs.
+class SafetensorsToTwoGpus : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (test::on_gpu()) GTEST_SKIP() << "this may be the only GPU";
+  }
   test::TestDirectory directory_;
 };
 
@@ -55,6 +65,24 @@ TEST_P(SafetensorsToDevice, SeveralTensorsGoIntoMemoryOfTheCaller) {
   targets.back().out = std::span(host);
   EXPECT_EQ(test::error_of([&] { reader.read_into_device(targets, {}); }), ErrorCode::kUsage);
   EXPECT_EQ(test::on_host(device.buffer()), std::vector(device_bytes, kOthers));
+}
+
+TEST_F(SafetensorsToTwoGpus, EachTensorGoesToItsOwn) {
+  test::Content content;
+  for (const std::uint64_t bytes : {100'000, 300, 70'001, 0, 200}) {
+    content.add({"t" + std::to_string(content.data.size())}, "uint8", {bytes});
+  }
+  const std::string name = directory_ / "model.safetensors";
+  write_safetensors(name, content.table, content.source());
+  const SafetensorsReader reader = SafetensorsReader::open(name);
+  std::vector<DeviceMemory> memory;
+  std::vector<ReadTarget> targets;
+  for (std::size_t i = 0; i < content.data.size(); ++i) {
+    memory.emplace_back(content.data[i].size(), static_cast<int>(i % 2));
+    targets.push_back({*reader.find("t" + std::to_string(i)), memory.back().buffer()});
+  }
+  reader.read_into_device(targets, {});
+  for (std::size_t i = 0; i < content.data.size(); ++i) EXPECT_EQ(test::on_host(targets[i].out), content.data[i]) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPath, SafetensorsToDevice, ::testing::ValuesIn(test::disk_paths()), test::test_name);

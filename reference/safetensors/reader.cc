@@ -423,7 +423,7 @@ void SafetensorsReader::read_into_device(std::span<const ReadTarget> targets, co
     together[{info.shard, device_of(out)}].push_back({state_->shards[info.shard].data_begin + info.begin, out});
   }
   for (auto& [place, ranges] : together) {
-    std::ranges::stable_sort(ranges, {}, &FileRange::offset);
+    std::ranges::sort(ranges, {}, &FileRange::offset);
     state_->read_into_device(place.first, ranges, options);
   }
 }

@@ -93,6 +93,8 @@ StorageMeter::Entry& StorageMeter::entry(const Setting& setting) {
 
 // What the codec holds besides the tensors, in a run that is not timed.
 void StorageMeter::measure_memory(Entry& entry) const {
+  // Pinned memory is kept for later loads, so that this one would take none.
+  if (options_.to_device) return;
   try {
     // Memory that is touched before the run would count as the codec's.
     const MemoryTouchedOnce untimed(~std::uint64_t{0});
@@ -100,8 +102,7 @@ void StorageMeter::measure_memory(Entry& entry) const {
     static_cast<void>(entry.measured.subject->run());
     entry.measured.subject->remove_output();
     const std::uint64_t anonymous = peak.stop().anonymous_bytes;
-    const bool has_tensors = options_.task != TuneTask::kSave && !options_.to_device;
-    const std::uint64_t tensors = has_tensors ? content_->data_bytes() : 0;
+    const std::uint64_t tensors = options_.task == TuneTask::kSave ? 0 : content_->data_bytes();
     entry.peak_memory_bytes = anonymous - std::min(anonymous, tensors);
   } catch (const Error& error) {
     // A kernel that cannot tell leaves the figure out.
@@ -147,7 +148,8 @@ void StorageMeter::renew() {
   is_renewed_ = true;
 }
 
-Setting default_setting(Workplace& place, const SharedContent& content, TuneTask task, bool to_device) {
+Setting default_setting(Workplace& place, const SharedContent& content, TuneTask task, Verification verification,
+                        bool to_device) {
   std::unique_ptr<Subject> subject;
   if (task == TuneTask::kSave) {
     subject = codec_write(place, content, {}, {});
@@ -155,7 +157,8 @@ Setting default_setting(Workplace& place, const SharedContent& content, TuneTask
     static_cast<void>(subject->run());
   } else {
     subject = codec_read(place, content, {}, {},
-                         {.target = to_device ? Target::kDevice : Target::kHugePages,
+                         {.verification = verification,
+                          .target = to_device ? Target::kDevice : Target::kHugePages,
                           .cache = task == TuneTask::kLoadWarm ? Cache::kWarm : Cache::kCold});
     subject->prepare();
   }

@@ -74,6 +74,7 @@ class StorageMeter final : public Meter {
 double seconds_of(const Sample& sample);
 
 // The codec's defaults for a task as a setting: what a loader without options does. Creates a file.
-Setting default_setting(Workplace& place, const SharedContent& content, TuneTask task, bool to_device = false);
+Setting default_setting(Workplace& place, const SharedContent& content, TuneTask task,
+                        Verification verification = Verification::kNone, bool to_device = false);
 
 }  // namespace tzmark::bench

@@ -57,7 +57,8 @@ void add_exports(const TuneOptions& options, TuneOutcome& outcome) {
                      .directory = is_served ? outcome.url : outcome.probe.directory,
                      .bytes = outcome.bytes,
                      .memory_bytes = options.memory_limit_bytes,
-                     .is_synced = true});
+                     .is_synced = true,
+                     .to_device = options.memory == "device"});
   }
   if (tasks.empty()) return;
   outcome.exports.push_back(tzmark_profile(tasks));

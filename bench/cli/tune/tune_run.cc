@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "cli/bench_options.h"
 #include "cli/data_size.h"
 #include "cli/rounds.h"
 #include "cli/steady.h"
@@ -176,7 +177,7 @@ class Tuning {
                   fmt::format("{} is on {}, which keeps files in memory: there is no cold load to tune",
                               options_.directory, mount ? mount->file_system : "a file system"));
     }
-    standards_[task] = default_setting(place_, small_, task, to_device());
+    standards_[task] = default_setting(place_, small_, task, verification_of(options_.verification), to_device());
   }
 
   // Chooses the amount of data by what the default setting moves in each task.
@@ -421,7 +422,13 @@ class Tuning {
     std::vector<double> copies;
     for (std::size_t i = 0; i < kRepetitions; ++i) {
       Interruption::check();
-      copies.push_back(measure_rate(GpuRung::kCopy, each, kBytes));
+      try {
+        copies.push_back(measure_rate(GpuRung::kCopy, each, kBytes));
+      } catch (const Error& error) {
+        // A GPU in use may have no room for it.
+        if (error.code() != ErrorCode::kResource) throw;
+        return;
+      }
     }
     rates.bus = add("pinned copy to the GPU", copies);
   }

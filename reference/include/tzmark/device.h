@@ -36,9 +36,11 @@ struct DeviceReadOptions {
   int device = 0;
   // Maximal size of a copy to the GPU, and of the pinned memory of one call. Copies of 8 MiB reach the rate of the bus
   // and fit into the L2 cache of a core; with its two pages of room, a buffer of this size fills whole huge pages.
-  // Copies have at least the piece size of the Reader, and that size where the host hashes what it reads.
+  // Copies of an encrypted file have at least the piece size of the Reader, those of another one at most the size of
+  // its parts where that is set; and where the host hashes what it reads, they have the piece size.
   std::size_t piece_bytes = (8 << 20) - (8 << 10);
-  // With it, a load takes less than 256 MiB of host memory.
+  // With it, a load takes less than 256 MiB of host memory, by fewer threads if there are many; an explicit queue depth
+  // of the Reader overrides it.
   std::size_t pinned_bytes_max = 240 << 20;
 };
 

@@ -5,7 +5,7 @@
 // While a kernel runs, on the host, the first mapping is open too.
 // Each device has memory of its own: a kernel that touches that of another device crashes, and streams, events and
 // functions of one device are refused where the context of another one is current.
-// TZMARK_FAKE_CUDA_ERROR: what cuInit returns. TZMARK_FAKE_DEVICES: how many devices there are (1, at most 8).
+// TZMARK_FAKE_CUDA_ERROR: what cuInit returns. TZMARK_FAKE_DEVICES: how many devices there are (1, at most 32).
 // TZMARK_FAKE_MODULE_ERROR: what cuModuleLoadData returns. TZMARK_FAKE_LOSES: a kernel that is not there.
 #include <sys/mman.h>
 
@@ -32,7 +32,7 @@ using tzmark::test::FakeKernel;
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kInvalidDevice = 101, kInvalidImage = 200,
               kInvalidContext = 201, kNoBinaryForGpu = 209, kNotFound = 500;
 constexpr int kInvalidHandle = 400;
-constexpr int kDevicesMax = 8;
+constexpr int kDevicesMax = 32;
 // Of each device, its primary context and its module.
 std::array<char, kDevicesMax> contexts;
 std::array<char, kDevicesMax> modules;

@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
     }
   } else {
     ::setenv("TZMARK_CUDA_LIBRARY", TZMARK_FAKE_CUDA, 1);
-    ::setenv("TZMARK_FAKE_DEVICES", "8", 0);
+    ::setenv("TZMARK_FAKE_DEVICES", "32", 0);
   }
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
