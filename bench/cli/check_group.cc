@@ -209,10 +209,10 @@ std::vector<std::string> usual_paths() {
   return names;
 }
 
-Peers start_peers(std::string_view name, std::string& why, PeerMemory into) {
+Peers start_peers(std::string_view name, std::string& why) {
   Peers peers;
   for (const Pages pages : {Pages::kHuge, Pages::kSmall}) {
-    auto peer = start_peer(name, installation_prefix(), pages, why, into);
+    auto peer = start_peer(name, installation_prefix(), pages, why);
     if (!peer) return {};
     peers.push_back(std::move(peer));
   }

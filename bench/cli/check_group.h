@@ -94,7 +94,7 @@ std::vector<std::string> usual_paths();
 // A peer for each kind of pages, of which the best counts.
 using Peers = std::vector<std::shared_ptr<RunningPeer>>;
 // Starts a peer for each, or returns none and the reason.
-Peers start_peers(std::string_view name, std::string& why, PeerMemory into = PeerMemory::kHost);
+Peers start_peers(std::string_view name, std::string& why);
 // Adds the reads of peers at several numbers of readers, of which the best counts. reading: without that number.
 std::vector<std::size_t> peer_reads(CheckGroup& group, const SharedContent& content, const Peers& peers,
                                     const FileFormat& stored, PeerRun reading);

@@ -267,6 +267,47 @@ class MissingPeer final : public Subject {
   const std::string why_;
 };
 
+// Nothing if it is not installed; why then says what is missing.
+std::optional<PeerPlace> find_peer(std::string_view name, const std::filesystem::path& prefix, PeerMemory memory,
+                                   std::string& why) {
+  const bool is_module = name == kPythonModule;
+  const bool is_gpu_loader = std::ranges::find(kGpuLoaders, name) != std::end(kGpuLoaders);
+  std::string release = name == "safetensors" ? "safetensors-0.8.0" : "tensorizer-2.12.1";
+  const std::filesystem::path driver =
+      prefix / fmt::format("share/tzmark/bench/peers/{}_driver.py", is_module ? "tzmark" : name);
+  // scripts/peers installs peers into the build directory.
+  const char* const elsewhere = std::getenv("TZMARK_PEERS");
+  const std::filesystem::path peers = elsewhere != nullptr ? std::filesystem::path(elsewhere) : prefix / "peers";
+  // One environment has all loaders over a PyTorch with CUDA, which that of Debian lacks.
+  if (is_gpu_loader || (memory == PeerMemory::kGpu && std::filesystem::exists(peers / "gpu/bin/python"))) {
+    release = "gpu";
+  }
+  std::filesystem::path interpreter = peers / release / "bin/python";
+  if (is_module) {
+    // The interpreter of tensorizer, where there is one, so that both have the same numpy and torch. The driver finds
+    // the module.
+    const char* const chosen = std::getenv("TZMARK_PYTHON");
+    if (chosen != nullptr) {
+      interpreter = chosen;
+    } else if (!std::filesystem::exists(interpreter)) {
+      interpreter = "python3";
+    }
+    if (std::filesystem::exists(driver)) return PeerPlace{interpreter, driver, memory};
+  }
+  for (const auto& [path, what] :
+       {std::pair{driver, "the driver"},
+        std::pair{interpreter, release == "gpu" ? "scripts/peers --gpu installs it" : "scripts/peers installs it"}}) {
+    if (std::filesystem::exists(path)) continue;
+    const bool is_interpreter = path.lexically_normal().filename() == "python";
+    why = fmt::format(
+        "{} is missing ({})",
+        is_interpreter ? (release == "gpu" ? "the environment of GPU loaders" : release) : path.filename().string(),
+        what);
+    return std::nullopt;
+  }
+  return PeerPlace{interpreter, driver, memory};
+}
+
 }  // namespace
 
 std::unique_ptr<Subject> fio_run(Workplace& place, SharedContent content, FileOperation operation,
@@ -309,46 +350,6 @@ std::shared_ptr<RunningPeer> start_peer(std::string_view name, const std::filesy
     why = error.message();
     return nullptr;
   }
-}
-
-std::optional<PeerPlace> find_peer(std::string_view name, const std::filesystem::path& prefix, PeerMemory memory,
-                                   std::string& why) {
-  const bool is_module = name == kPythonModule;
-  const bool is_gpu_loader = std::ranges::find(kGpuLoaders, name) != std::end(kGpuLoaders);
-  std::string release = name == "safetensors" ? "safetensors-0.8.0" : "tensorizer-2.12.1";
-  const std::filesystem::path driver =
-      prefix / fmt::format("share/tzmark/bench/peers/{}_driver.py", is_module ? "tzmark" : name);
-  // scripts/peers installs peers into the build directory.
-  const char* const elsewhere = std::getenv("TZMARK_PEERS");
-  const std::filesystem::path peers = elsewhere != nullptr ? std::filesystem::path(elsewhere) : prefix / "peers";
-  // One environment has all loaders over a PyTorch with CUDA, which that of Debian lacks.
-  if (is_gpu_loader || (memory == PeerMemory::kGpu && std::filesystem::exists(peers / "gpu/bin/python"))) {
-    release = "gpu";
-  }
-  std::filesystem::path interpreter = peers / release / "bin/python";
-  if (is_module) {
-    // The interpreter of tensorizer, where there is one, so that both have the same numpy and torch. The driver finds
-    // the module.
-    const char* const chosen = std::getenv("TZMARK_PYTHON");
-    if (chosen != nullptr) {
-      interpreter = chosen;
-    } else if (!std::filesystem::exists(interpreter)) {
-      interpreter = "python3";
-    }
-    if (std::filesystem::exists(driver)) return PeerPlace{interpreter, driver, memory};
-  }
-  for (const auto& [path, what] :
-       {std::pair{driver, "the driver"},
-        std::pair{interpreter, release == "gpu" ? "scripts/peers --gpu installs it" : "scripts/peers installs it"}}) {
-    if (std::filesystem::exists(path)) continue;
-    const bool is_interpreter = path.lexically_normal().filename() == "python";
-    why = fmt::format(
-        "{} is missing ({})",
-        is_interpreter ? (release == "gpu" ? "the environment of GPU loaders" : release) : path.filename().string(),
-        what);
-    return std::nullopt;
-  }
-  return PeerPlace{interpreter, driver, memory};
 }
 
 }  // namespace tzmark::bench

@@ -29,9 +29,6 @@ struct PeerPlace {
   std::string interpreter, driver;
   PeerMemory memory = PeerMemory::kHost;
 };
-// Finds a peer of the installation with this prefix. Nothing if it is not installed; why then says what is missing.
-std::optional<PeerPlace> find_peer(std::string_view name, const std::filesystem::path& prefix, PeerMemory memory,
-                                   std::string& why);
 
 class RunningPeer {
  public:

@@ -6,8 +6,6 @@
 // operand as they are. Rows are the 8 units of 64 bytes in each 512, even and odd words of 4 bytes apart; they need the
 // same matrix, but for a power of x that is multiplied in at the end. The CRC of a tile's rows is one more operand of
 // the next tile, so that segments have any number of tiles.
-//
-// Measured with the same loop on an H200 (4.6 TB/s of reads): 4.52 TB/s in one range of 4 GiB, 4.11 in 512 of 2 MiB.
 #pragma once
 
 #include "gpu/crc32.h"

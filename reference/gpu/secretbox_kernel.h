@@ -9,8 +9,6 @@
 // multiplies by r^(32 - l) at the end. Chunks of the MAC are counted from the end of the message, so that all powers
 // depend on the lane alone. Key stream is computed into shared memory, a block of 64 bytes per lane, and XORed in the
 // order of the message's bytes, so that adjacent lanes access adjacent words.
-//
-// Measured with the same division on an H200: 826 GB/s for 2,048 messages of 2 MiB, 748 for 128.
 #pragma once
 
 #include "gpu/poly1305.h"
