@@ -108,7 +108,7 @@ class AgainstTest(unittest.TestCase):
             *(TZMARK, *words, "--json", str(result)),
             status=1,
             program=SLOWED,
-            slowdown=4,
+            slowdown=20,
         )
         self.assertRegex(done.stdout, r"codec read mixed.* REGRESSION")
         document = json.loads(result.read_text())
