@@ -470,7 +470,7 @@ int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned gr
 }
 
 int cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
-  if (context == nullptr) return kInvalidContext;
+  if (const int error = refusal(); error != 0) return error;
   const std::lock_guard lock(mutex);
   return bytes != 0 && pinned.emplace(memory, bytes).second ? 0 : kInvalidValue;
 }

@@ -35,6 +35,10 @@ inline FakeCudaOrders& fake_orders() {
 }
 inline std::size_t fake_pinned_bytes() { return of_fake<std::size_t()>("tzmark_fake_pinned_bytes")(); }
 
+// The message of an error of a call that the stand-in refuses.
+inline constexpr const char* kRefusedCall =
+    "^(cu[A-Z][A-Za-z0-9]+|pinning [0-9]+ bytes|[0-9]+ bytes of GPU memory): CUDA_ERROR_OUT_OF_MEMORY \\(2\\)$";
+
 // Frees what calls keep for later ones.
 inline void free_kept() {
   gpu::Workspaces::instance().clear();
