@@ -192,14 +192,13 @@ void warm_up(const DeviceReadOptions& options, unsigned threads) {
   static_cast<void>(why_no_device_compute(options.device));
   const std::size_t count = threads != 0 ? threads : core_count();
   const std::size_t usual_bytes = ReadOptions().piece_bytes;
-  // Of a slot: a piece, and the part of one that suits the path or the lanes of SHA-256. The pool gives a block for
-  // anything from half of its size on.
-  const std::size_t slot_bytes =
-      std::max(options.verify == Verification::kAll ? 0 : options.piece_bytes, usual_bytes) + usual_bytes;
+  // The pool gives a block for anything from half of its size on.
+  const std::size_t buffer_bytes =
+      buffer_bytes_max(std::max(options.verify == Verification::kAll ? 0 : options.piece_bytes, usual_bytes));
   const std::size_t staging_bytes = count * usual_bytes;
   PinnedPool& pool = PinnedPool::instance();
   pool.fill(std::min(options.pinned_bytes_max, staging_bytes), usual_bytes, options.device);
-  pool.fill(std::min(options.pinned_bytes_max, staging_bytes + (2 * count + 2) * slot_bytes), slot_bytes,
+  pool.fill(std::min(options.pinned_bytes_max, staging_bytes + (2 * count + 2) * buffer_bytes), buffer_bytes,
             options.device);
 }
 

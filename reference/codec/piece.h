@@ -116,8 +116,8 @@ struct ChainStep {
   std::exception_ptr error;
 };
 
-// What a pipeline runs. memory is the piece's buffer, page-aligned and one page larger than a piece; it is empty for a
-// piece that has its own memory.
+// What a pipeline runs. memory is the piece's buffer, page-aligned and at least one page larger than a piece; it is
+// empty for a piece that has its own memory.
 template <typename Job>
 concept PipelineJob = std::derived_from<typename Job::Piece, PipelinePiece> &&
     std::default_initializable<typename Job::Piece> &&

@@ -148,6 +148,7 @@ struct Setting {
   bool is_late = false;
   std::vector<std::pair<std::size_t, int>> failures = {};  // piece and stage
   std::size_t failing_call = kNoCall;                      // of the file: two per piece to read, then two to write
+  bool takes_buffers = false;                              // of which there are two more than threads
 };
 
 // One thread runs at a time, so nothing here is atomic.
@@ -169,7 +170,7 @@ class Job final : public PieceWork {
     piece = {};
     piece.position = {next_, 0};
     if (before != nullptr && *before < piece.position) return nullptr;
-    piece.has_own_memory = true;
+    piece.has_own_memory = !setting_.takes_buffers;
     piece.chains_late = setting_.is_late;
     if (const int chain = setting_.chain_of[next_]; chain >= 0) {
       piece.chain = &chains_.at(static_cast<std::size_t>(chain));
@@ -278,8 +279,9 @@ test::InterleavingCounts explore(const Setting& setting, test::InterleavingOptio
   }
   const auto counts = test::explore_interleavings(options, [&] {
     Job job(setting);
-    PipelineThreads threads({.threads = setting.threads, .piece_bytes = kPieceBytes},
-                            setting.chain_of.size() * kPieceBytes, job.file(), 1);
+    PipelineOptions of_threads{.threads = setting.threads, .piece_bytes = kPieceBytes};
+    if (setting.takes_buffers) of_threads.memory_bytes_max = 0;
+    PipelineThreads threads(of_threads, setting.chain_of.size() * kPieceBytes, job.file(), 1);
     running = &threads;
     job_of_run = &job;
     std::optional<std::string> error;
@@ -362,6 +364,15 @@ TEST_P(PipelineInterleavingTest, ThreeThreadsWithFewInterruptions) {
   const test::InterleavingOptions options{.interruptions_max = interruptions, .early_wakes_max = 1};
   run(setting({0, -1, 0}, 3), options);
   run_failing(setting({0, -1, 0}, 3), options);
+}
+
+// Of five pieces, the last one waits for the buffer of another.
+TEST_P(PipelineInterleavingTest, PiecesWaitForBuffers) {
+  Setting waiting = setting({0, 1, 0, -1, 1});
+  waiting.takes_buffers = true;
+  const test::InterleavingOptions options{.interruptions_max = is_full() ? 2U : 1U, .early_wakes_max = 1};
+  run(waiting, options);
+  run_failing(waiting, options);
 }
 
 // An order is given up where its state is known; that loses none only if the description of states suffices.

@@ -52,6 +52,7 @@ class RecordingJob {
       piece.streams = streams_of_chainless_;
     }
     piece.chains_late = late_;
+    piece.is_part = part_each_ != 0 && next_ % part_each_ == 0;
     ++next_;
     return true;
   }
@@ -97,6 +98,7 @@ class RecordingJob {
   std::size_t next_number() const { return next_; }
   std::size_t streams_max_ = 7;
   std::size_t streams_of_chainless_ = 1;
+  std::size_t part_each_ = 0;  // every such piece is a part; 0: none
   bool out_of_order() const { return out_of_order_; }
   bool too_many() const { return too_many_; }
 
@@ -249,6 +251,55 @@ TEST(PipelineOptions, FitIntoMemoryByFewerThreads) {
   }
 }
 
+// How many streams come together in the chain stage of one thread, where three buffers are affordable.
+class StreamsTogetherJob {
+ public:
+  struct Piece : PipelinePiece {};
+  StreamsTogetherJob(bool has_own_memory, bool is_part) : has_own_memory_(has_own_memory), is_part_(is_part) {}
+
+  bool next(Piece& piece, const Position*) {
+    if (next_ == kPieces) return false;
+    piece.position = {next_++, 0};
+    piece.has_own_memory = has_own_memory_;
+    piece.is_part = is_part_;
+    return true;
+  }
+  std::size_t streams_max() const { return kStreams; }
+  std::size_t streams_wanted() const { return kStreams; }
+  std::size_t reads(Piece&, std::span<std::byte> memory, FileTransfers&) {
+    EXPECT_EQ(memory.empty(), has_own_memory_);
+    return 0;
+  }
+  void produce(Piece&, std::span<std::byte>) {}
+  void chain(std::span<ChainStep<Piece>> steps, const KeepMoving&) {
+    streams_together_ = std::max(streams_together_, steps.size());
+  }
+  void consume(Piece&, std::span<std::byte>) {}
+  std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
+
+  static constexpr std::size_t kStreams = 8, kPieces = 100;
+  std::size_t streams_together_ = 0;
+
+ private:
+  const bool has_own_memory_, is_part_;
+  std::size_t next_ = 0;
+};
+
+TEST(PipelineBuffers, LimitOnlyThePiecesThatNeedThem) {
+  constexpr std::size_t kLargeBytes = 1 << 20;
+  const auto streams_together = [](bool has_own_memory, bool is_part) {
+    StreamsTogetherJob job(has_own_memory, is_part);
+    const PipelineOptions options{
+        .threads = 1, .piece_bytes = kLargeBytes, .part_bytes = kLargeBytes / 4, .memory_bytes_max = 4 * kLargeBytes};
+    MemoryFile file;
+    Pipeline(job, options, StreamsTogetherJob::kPieces * kLargeBytes, &file).run();
+    return job.streams_together_;
+  };
+  EXPECT_EQ(streams_together(false, false), 3U);
+  EXPECT_EQ(streams_together(false, true), StreamsTogetherJob::kStreams) << "a buffer has several parts";
+  EXPECT_EQ(streams_together(true, false), StreamsTogetherJob::kStreams) << "no buffer is needed";
+}
+
 TEST_P(PipelineTest, EveryPieceGoesThroughEveryStageInOrder) {
   on_every_kind_of_file([](File* file) {
     RecordingJob job(chains(kPieces, threads()), file, late());
@@ -256,6 +307,29 @@ TEST_P(PipelineTest, EveryPieceGoesThroughEveryStageInOrder) {
     EXPECT_FALSE(job.out_of_order());
     EXPECT_FALSE(job.too_many());
     for (const auto& stage : job.stages()) EXPECT_EQ(stage, 5);
+  });
+}
+
+// So few buffers that pieces wait for those of others, which have to come back whether a piece ends or fails.
+TEST_P(PipelineTest, PiecesWaitForBuffers) {
+  on_every_kind_of_file([](File* file) {
+    for (const int failing_stage : {-1, 0, 1, 2, 3, 4}) {
+      RecordingJob job(chains(kPieces, threads()), file, late());
+      job.part_each_ = 3;
+      if (failing_stage >= 0) job.failures_ = {{150, failing_stage}};
+      PipelineOptions few = options();
+      few.piece_bytes = 8 * kPieceBytes;
+      few.part_bytes = kPieceBytes;
+      few.memory_bytes_max = 0;
+      const auto run = [&] { Pipeline(job, few, kWorkBytes, file).run(); };
+      if (failing_stage < 0) {
+        EXPECT_NO_THROW(run());
+      } else {
+        EXPECT_THROW(run(), std::runtime_error);
+      }
+      EXPECT_FALSE(job.out_of_order());
+      for (std::size_t i = 0; i < (failing_stage < 0 ? kPieces : 150); ++i) EXPECT_EQ(job.stages()[i], 5);
+    }
   });
 }
 

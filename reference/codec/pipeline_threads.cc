@@ -12,22 +12,15 @@
 namespace tzmark {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;
-
-// The room for so many bytes that begin anywhere in a page.
-std::size_t whole_pages(std::size_t bytes) { return (bytes + 2 * kPageBytes - 1) / kPageBytes * kPageBytes; }
+// Each decision looks at all slots, and another core has written to most of them since: more slots than this would cost
+// more than the streams that they bring.
+constexpr std::size_t kSlotsMax = 256;
 
 std::size_t part_bytes(const PipelineOptions& options) {
   return options.part_bytes != 0 ? options.part_bytes : options.piece_bytes;
 }
-// Memory of parts, if they have less than pieces.
-std::size_t part_memory_bytes(const PipelineOptions& options) {
-  return part_bytes(options) < options.piece_bytes ? whole_pages(part_bytes(options)) : 0;
-}
 
-std::size_t slot_bytes_of(const PipelineOptions& options) {
-  return whole_pages(options.piece_bytes) + part_memory_bytes(options);
-}
+BufferSizes buffer_sizes(const PipelineOptions& options) { return {options.piece_bytes, part_bytes(options)}; }
 
 // About.
 std::uint64_t piece_count(const PipelineOptions& options, std::uint64_t work_bytes) {
@@ -58,15 +51,27 @@ Schedule make_schedule(const PipelineOptions& options, std::uint64_t work_bytes,
   return schedule;
 }
 
+// How many pieces may be in use at least, whatever their memory. An explicit depth overrides limits, for its own
+// transfers only.
+std::size_t slots_needed(const PipelineOptions& options, const Schedule& schedule) {
+  return options.queue_depth != 0 ? schedule.slots_wanted(1) : std::size_t{schedule.compute_threads_max} + 2;
+}
+
 std::size_t slot_count(const PipelineOptions& options, std::uint64_t work_bytes, const Schedule& schedule,
                        std::size_t streams_max) {
-  const std::size_t wanted = schedule.slots_wanted(streams_max);
-  // An explicit depth overrides the memory limit, for its own transfers only.
-  const std::size_t needed =
-      options.queue_depth != 0 ? schedule.slots_wanted(1) : std::size_t{schedule.compute_threads_max} + 2;
-  const std::size_t affordable = std::max(options.memory_bytes_max / slot_bytes_of(options), needed);
+  const std::size_t most = std::max(kSlotsMax, slots_needed(options, schedule));
   return static_cast<std::size_t>(
-      std::min<std::uint64_t>(std::min(wanted, affordable), part_count(options, work_bytes) + 1));
+      std::min<std::uint64_t>(std::min(schedule.slots_wanted(streams_max), most), part_count(options, work_bytes) + 1));
+}
+
+std::size_t buffer_count(const PipelineOptions& options, const Schedule& schedule, std::size_t slots) {
+  const std::size_t affordable = options.memory_bytes_max / buffer_sizes(options).buffer_bytes;
+  return std::min(slots, std::max(affordable, slots_needed(options, schedule)));
+}
+
+std::optional<PieceBuffers::Pinning> pinning_of(const PipelineOptions& options) {
+  if (!options.pins_for) return std::nullopt;
+  return PieceBuffers::Pinning{.device = *options.pins_for, .holds_secrets = options.holds_secrets};
 }
 
 std::size_t number_of(const FileTransfers& transfers, const Transfer& transfer) {
@@ -77,9 +82,9 @@ std::size_t number_of(const FileTransfers& transfers, const Transfer& transfer) 
 }  // namespace
 
 void fit_into(PipelineOptions& options, std::size_t memory_bytes, std::size_t thread_bytes) {
-  const std::size_t slot_bytes = slot_bytes_of(options), of_two_more = 2 * slot_bytes;
+  const std::size_t buffer_bytes = buffer_sizes(options).buffer_bytes, of_two_more = 2 * buffer_bytes;
   const std::size_t threads_max =
-      memory_bytes > of_two_more ? (memory_bytes - of_two_more) / (slot_bytes + thread_bytes) : 0;
+      memory_bytes > of_two_more ? (memory_bytes - of_two_more) / (buffer_bytes + thread_bytes) : 0;
   options.threads = at_most(options.thread_count(), std::max<std::size_t>(1, threads_max));
   options.memory_bytes_max = memory_bytes - std::min(memory_bytes, options.threads * thread_bytes);
 }
@@ -93,40 +98,20 @@ PipelineThreads::PipelineThreads(const PipelineOptions& options, std::uint64_t w
                         ? schedule_.compute_threads_max
                         : schedule_.compute_threads_max + schedule_.transfers_max),
       state_(tzmark::slot_count(options, work_bytes, schedule_, streams_max)),
-      buffers_(state_.slots.size()),
-      whole_bytes_(whole_pages(options.piece_bytes)),
-      part_bytes_(part_memory_bytes(options)),
-      pins_for_(options.pins_for),
-      holds_secrets_(options.holds_secrets),
-      // A huge page would be too much memory for little work.
-      memory_(pins_for_ ? 0 : buffers_.size() * (whole_bytes_ + part_bytes_),
-              piece_count(options, work_bytes) > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall),
-      first_touch_(piece_count(options, work_bytes) > 1 ? memory_.bytes() : std::span<std::byte>()) {
-  if (pins_for_) return;
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    buffers_[i].whole = memory_.bytes().subspan(i * whole_bytes_, whole_bytes_);
-    // Next to each other, so that parts touch no more memory than they need.
-    buffers_[i].part = memory_.bytes().subspan(buffers_.size() * whole_bytes_ + i * part_bytes_, part_bytes_);
-  }
-}
-
-// Gives a piece its memory. Pinning takes milliseconds, so a slot gets its memory when it is first used: the first
-// pieces are copied while others are still pinned. The lock is not held.
-void PipelineThreads::provide_memory(std::size_t slot) {
-  Buffer& buffer = buffers_[slot];
-  buffer.of_piece = {};
-  if (!buffer.takes_whole && !buffer.takes_part) return;
-  if (pins_for_ && buffer.whole.empty()) {
-    buffer.pinned = PinnedPool::instance().take(whole_bytes_ + part_bytes_, *pins_for_, holds_secrets_);
-    buffer.whole = buffer.pinned.bytes().first(whole_bytes_);
-    buffer.part = buffer.pinned.bytes().subspan(whole_bytes_, part_bytes_);
-  }
-  buffer.of_piece = buffer.takes_part ? buffer.part : buffer.whole;
-}
+      buffers_(buffer_sizes(options), buffer_count(options, schedule_, state_.slots.size()),
+               // A huge page would be too much memory for little work.
+               piece_count(options, work_bytes) > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall,
+               pinning_of(options)),
+      carried_(state_.slots.size()) {}
 
 void PipelineThreads::run(PieceWork& job) {
   job_ = &job;
-  state_.on_release = [this](std::size_t slot) { job_->release(slot); };
+  state_.on_release = [this](std::size_t slot) {
+    Carried& carried = carried_[slot];
+    buffers_.give_back(std::exchange(carried.share, {}));
+    carried.memory = {};
+    job_->release(slot);
+  };
   {
     const auto helpers = start_threads(worker_count_ - 1, [this](std::size_t) { work(); });
     work();
@@ -222,7 +207,9 @@ void PipelineThreads::wake_another() {
   if (waiting_ == 0) return;
   state_.release_dropped();
   const bool has_room = schedule_.is_asynchronous || state_.reading + state_.writing < schedule_.transfers_max;
-  if (schedule_.has_task(state_, {.has_room = has_room, .streams_wanted = job_->streams_wanted()})) {
+  if (schedule_.has_task(
+          state_,
+          {.has_room = has_room, .has_buffer = buffers_.has_room(), .streams_wanted = job_->streams_wanted()})) {
     changed_.notify_one();
   }
 }
@@ -233,9 +220,11 @@ Task PipelineThreads::choose(const TransferQueue* queue, bool only_moves) {
     state_.release_dropped();
     const bool has_room = schedule_.is_asynchronous ? queue->in_flight() < queue->depth()
                                                     : state_.reading + state_.writing < schedule_.transfers_max;
-    const Task task = schedule_.choose(
-        state_,
-        {.queue = queue, .has_room = has_room, .only_moves = only_moves, .streams_wanted = job_->streams_wanted()});
+    const Task task = schedule_.choose(state_, {.queue = queue,
+                                                .has_room = has_room,
+                                                .has_buffer = buffers_.has_room(),
+                                                .only_moves = only_moves,
+                                                .streams_wanted = job_->streams_wanted()});
     if (task.kind != TaskKind::kBegin) return task;
     if (begin(task.slot)) return {TaskKind::kRead, task.slot};
   }
@@ -249,9 +238,7 @@ bool PipelineThreads::begin(std::size_t slot) {
         job_->release(slot);
         continue;
       }
-      Buffer& buffer = buffers_[slot];
-      buffer.takes_part = !piece->has_own_memory && piece->is_part && part_bytes_ > 0;
-      buffer.takes_whole = !piece->has_own_memory && !buffer.takes_part;
+      if (!piece->has_own_memory) carried_[slot].share = buffers_.take(piece->is_part);
       state_.occupy(state_.slots[slot], *piece);
       return true;
     }
@@ -287,9 +274,9 @@ void PipelineThreads::compute(Task task, Lock& lock) {
   std::exception_ptr error;
   try {
     if (task.kind == TaskKind::kProduce) {
-      job_->produce(task.slot, buffers_[task.slot].of_piece);
+      job_->produce(task.slot, carried_[task.slot].memory);
     } else {
-      job_->consume(task.slot, buffers_[task.slot].of_piece);
+      job_->consume(task.slot, carried_[task.slot].memory);
     }
   } catch (...) {
     error = std::current_exception();
@@ -336,7 +323,7 @@ void PipelineThreads::chain(std::size_t first, TransferQueue* queue, Lock& lock)
   const std::size_t count = schedule_.take_chains(state_, job_->streams_wanted(), first, taken);
   for (std::size_t i = 0; i < count; ++i) {
     state_.slots[taken[i]].chaining = true;
-    steps[i] = {taken[i], buffers_[taken[i]].of_piece, {}};
+    steps[i] = {taken[i], carried_[taken[i]].memory, {}};
   }
   ++state_.computing;
   wake_another();
@@ -390,18 +377,15 @@ void PipelineThreads::move(std::size_t slot, bool is_read, TransferQueue* queue,
 
 // Fills in the transfers of a piece. The lock is held before and after.
 void PipelineThreads::plan_move(std::size_t slot, bool is_read, Lock& lock) {
-  Buffer& buffer = buffers_[slot];
+  Carried& carried = carried_[slot];
   lock.unlock();
   std::size_t count = 0;
   std::exception_ptr error;
   try {
-    for (FileTransfer& transfer : buffer.transfers) transfer.transfer.spare_bytes = 0;
-    if (is_read) {
-      provide_memory(slot);
-      first_touch_.touch(buffer.of_piece);
-    }
-    count = is_read ? job_->reads(slot, buffer.of_piece, buffer.transfers)
-                    : job_->writes(slot, buffer.of_piece, buffer.transfers);
+    for (FileTransfer& transfer : carried.transfers) transfer.transfer.spare_bytes = 0;
+    if (is_read) carried.memory = buffers_.memory_of(carried.share);
+    count = is_read ? job_->reads(slot, carried.memory, carried.transfers)
+                    : job_->writes(slot, carried.memory, carried.transfers);
   } catch (...) {
     error = std::current_exception();
   }
@@ -416,7 +400,7 @@ void PipelineThreads::start_transfers(std::size_t slot, bool is_read, TransferQu
   Slot& s = state_.slots[slot];
   while (s.next_transfer < s.transfer_count && !s.failed) {
     const std::size_t number = s.next_transfer;
-    FileTransfer& next = buffers_[slot].transfers[number];
+    FileTransfer& next = carried_[slot].transfers[number];
     const bool is_queued = schedule_.is_asynchronous && next.file == file_;
     if (is_queued && queue->in_flight() == queue->depth()) break;
     ++s.next_transfer;
@@ -476,7 +460,7 @@ void PipelineThreads::settle(const Transfer& done) {
   Slot& s = *static_cast<Slot*>(done.owner);
   --s.pending;
   const auto slot = static_cast<std::size_t>(&s - state_.slots.data());
-  if (done.error) state_.fail(s, done.error, number_of(buffers_[slot].transfers, done));
+  if (done.error) state_.fail(s, done.error, number_of(carried_[slot].transfers, done));
   state_.finish_move(s);
 }
 

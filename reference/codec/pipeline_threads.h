@@ -17,11 +17,9 @@
 #include <vector>
 
 #include "codec/piece.h"
+#include "codec/piece_buffers.h"
 #include "codec/pipeline_state.h"
 #include "codec/schedule.h"
-#include "io/pinned_pool.h"
-#include "tzmark/first_touch.h"
-#include "tzmark/memory.h"
 
 namespace tzmark {
 
@@ -76,11 +74,9 @@ class PipelineThreads {
   friend struct test::PipelineView;
   using Lock = std::unique_lock<std::mutex>;
   // What of a slot no decision depends on.
-  struct Buffer {
-    std::span<std::byte> whole, part;
-    std::span<std::byte> of_piece;  // one of these, or empty
-    bool takes_whole = false, takes_part = false;
-    PinnedMemory pinned;  // that both lie in, if the pipeline pins its memory: taken when the slot is first used
+  struct Carried {
+    PieceBuffers::Share share;
+    std::span<std::byte> memory;  // of the share, once the piece begins
     FileTransfers transfers;
   };
 
@@ -94,7 +90,6 @@ class PipelineThreads {
   void perform(Task task, TransferQueue* queue, Lock& lock);
   void compute(Task task, Lock& lock);
   void take_back(std::size_t slot, Lock& lock);
-  void provide_memory(std::size_t slot);
   void chain(std::size_t first, TransferQueue* queue, Lock& lock);
   void move_what_may(TransferQueue& queue);
   void move(std::size_t slot, bool is_read, TransferQueue* queue, Lock& lock);
@@ -111,12 +106,8 @@ class PipelineThreads {
   const Schedule schedule_;
   const unsigned worker_count_;
   PipelineState state_;
-  std::vector<Buffer> buffers_;
-  const std::size_t whole_bytes_, part_bytes_;  // of the memory of a slot
-  const std::optional<int> pins_for_;
-  const bool holds_secrets_;
-  const HostMemory memory_;  // of all slots, unless it is pinned
-  FirstTouch first_touch_;
+  PieceBuffers buffers_;
+  std::vector<Carried> carried_;  // by slot
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -63,7 +63,7 @@ int Schedule::priority(TaskKind kind, unsigned writing) const {
 
 // With more pieces in use than keep all transfers and lanes busy, memory would be touched for nothing.
 bool Schedule::may_begin(const PipelineState& state, const Asker& asker) const {
-  if (state.exhausted || state.used == state.slots.size()) return false;
+  if (state.exhausted || state.used == state.slots.size() || !asker.has_buffer) return false;
   const bool holds_enough = state.used >= slots_wanted(1) &&
                             state.used_streams >= slots_wanted(streams_wanted_now(state, asker.streams_wanted));
   if (holds_enough) return false;
@@ -82,9 +82,11 @@ std::size_t Schedule::streams_wanted_now(const PipelineState& state, std::size_t
 template <typename Visit>
 void Schedule::visit_tasks(const PipelineState& state, const Asker& asker, const Visit& visit) const {
   const bool may_compute = !asker.only_moves && state.computing < compute_threads_max;
-  for (std::size_t i = 0; i < state.slots.size(); ++i) {
+  // Pieces begin in the lowest slot, so that those in work are the first ones.
+  for (std::size_t i = 0, left = state.used; left > 0; ++i) {
     const Slot& s = state.slots[i];
     if (s.state == SlotState::kFree) continue;
+    --left;
     const TaskKind step = next_step(state, s);
     const bool may_take = step == TaskKind::kWrite      ? asker.has_room
                           : step == TaskKind::kTakeBack ? !asker.only_moves
@@ -148,8 +150,9 @@ Task Schedule::choose(const PipelineState& state, const Asker& asker) const {
 // for 14 % less time.
 bool Schedule::waits_for_streams(const PipelineState& state, const Asker& asker, std::size_t wanted,
                                  std::size_t streams) const {
-  // With few slots no more may ever come together.
-  if (!is_asynchronous || state.exhausted || 2 * streams >= std::min(wanted, state.slots.size() / 2)) return false;
+  // With few slots, or without a buffer for another piece, no more may ever come together.
+  if (!is_asynchronous || state.exhausted || !asker.has_buffer) return false;
+  if (2 * streams >= std::min(wanted, state.slots.size() / 2)) return false;
   // Critical pieces go through the chain stage alone.
   return std::ranges::any_of(state.slots, [&](const Slot& s) {
     return s.state == SlotState::kReading && s.queue == asker.queue && s.pending > 0 && s.streams > 0 && !s.is_critical;

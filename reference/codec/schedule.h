@@ -23,6 +23,7 @@ struct Task {
 struct Asker {
   const void* queue = nullptr;     // of this thread; null: a thread without transfers
   bool has_room = false;           // whether the queue, or the path, takes another transfer
+  bool has_buffer = true;          // whether the next piece would find one
   bool only_moves = false;         // wants no task that computes
   std::size_t streams_wanted = 1;  // by the job, of a chain stage at present
 };

@@ -212,6 +212,8 @@ TEST(Schedule, WaitsForStreamsThatItsOwnReadsBring) {
   state.slots[1].queue = &mine;
   EXPECT_EQ(asynchronous().choose(state, asker).kind, TaskKind::kNone);
   EXPECT_EQ(blocking().choose(state, asker).kind, TaskKind::kFewChains);
+  const Asker without_buffer{.queue = &mine, .has_buffer = false, .streams_wanted = 8};
+  EXPECT_EQ(asynchronous().choose(state, without_buffer).kind, TaskKind::kFewChains) << "it holds what others wait for";
   for (std::size_t i = 0; i < 4; ++i) {
     state.slots[i].state = SlotState::kProduced;
     state.slots[i].pending = 0;
