@@ -423,6 +423,11 @@ std::string_view verdict_text(const RatioCheck& check) {
 
 }  // namespace
 
+std::size_t large_tensors_for(std::size_t threads, std::size_t lanes) {
+  constexpr std::size_t kLargeTensorsMax = 512;
+  return std::clamp(threads * lanes, kLargeTensorsMin, kLargeTensorsMax);
+}
+
 json to_json(const RatioCheck& check) {
   const bool has_interval = std::isfinite(check.ratio.high) && check.ratio.pairs > 0;
   const json ratio = {{"median", check.ratio.estimate},

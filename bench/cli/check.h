@@ -27,14 +27,24 @@ struct RatioCheck {
 
 nlohmann::json to_json(const RatioCheck& check);
 
+// Of a set of large tensors: at least so many, and by default of that size.
+inline constexpr std::size_t kLargeTensorsMin = 32;
+inline constexpr std::uint64_t kLargeTensorBytes = 4 << 20;
+
 struct CheckOptions {
-  std::uint64_t scale_bytes = 128 << 20;  // of reads; see large_tensors and written_tensors
+  // Of reads; see large_tensors and written_tensors.
+  std::uint64_t scale_bytes = kLargeTensorsMin * kLargeTensorBytes;
+  std::size_t large_tensors = kLargeTensorsMin;
   std::size_t gpu_set_bytes = kGpuWorkingSetBytes;
   std::vector<std::string> names = {};  // of check_names(); empty: all
   std::vector<std::string> io = {};     // of raw, hash and bytes; empty: six, four, and all
   std::string workload = {};            // of python and safetensors; empty: all of theirs
   ContestOptions contests = {};         // the budget is that of all checks together
 };
+
+// Returns how many large tensors the cores hash at once, but no more than take seconds to write at their default size.
+// With fewer of them, cores would hash fewer side by side than the rate that they are held against takes for granted.
+std::size_t large_tensors_for(std::size_t threads, std::size_t lanes);
 
 // Returns the names of the items, in the order of their numbers.
 std::vector<std::string> check_names();

@@ -11,6 +11,8 @@
 #include "cli/matrix.h"
 #include "harness/cgroup.h"
 #include "harness/interruption.h"
+#include "tzmark/digest.h"
+#include "tzmark/threads.h"
 
 namespace tzmark::bench {
 namespace {
@@ -24,10 +26,13 @@ struct CheckCommand {
 
 void run(CheckCommand given, const std::vector<std::string>& command, int& status) {
   CheckOptions& checks = given.checks;
+  const std::size_t tensors = large_tensors_for(core_count(), sha256_lanes());
   // The checks read files of eight times as much, and hold several sets of tensors.
   const DataSize size =
-      data_size(checks.scale_bytes, CheckOptions().scale_bytes, {.needed = 10, .comfortable = 26}, cgroup_limits());
+      data_size(checks.scale_bytes, tensors * kLargeTensorBytes, {.needed = 10, .comfortable = 26}, cgroup_limits());
   checks.scale_bytes = size.bytes;
+  checks.large_tensors =
+      std::clamp(static_cast<std::size_t>(size.bytes / kLargeTensorBytes), kLargeTensorsMin, tensors);
   BenchOutput output(given.result, command, given.directory, size);
   output.note_small_ceilings(0);
   if (!checks.io.empty()) checks.io = chosen_paths(checks.io);
@@ -75,7 +80,8 @@ void add_check(CLI::App& bench, const std::vector<std::string>& command, int& st
   check.add_option("NAMES", checks.names, "Checks to run (default: all)")->check(CLI::IsMember(check_names()));
   add_directory(check, options->directory)->required();
   add_workload(check, checks.workload, "Model of python and safetensors (default: gpt2, llama-3.1-8b and one-huge)");
-  add_scale(check, checks.scale_bytes, "128MiB, half of which is written");
+  add_scale(check, checks.scale_bytes,
+            "4MiB for each tensor that the cores hash at once, at least 128MiB; half is written");
   add_io(check, checks.io, "six, four and all for raw, hash and bytes");
   add_gpu_set(check, checks.gpu_set_bytes);
   check.add_option("--rounds", checks.contests.laps_max, "Most laps of a check, each of one sample per side")

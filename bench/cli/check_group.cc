@@ -184,10 +184,12 @@ void CheckGroup::finish(const GroupDone& done) {
 }
 
 Workload large_tensors(const CheckOptions& options, std::string_view io) {
-  return even_workload(path_traits(io).bypasses_cache ? 64 : 32, options.scale_bytes / 32);
+  const std::size_t count = options.large_tensors;
+  return even_workload(path_traits(io).bypasses_cache ? 2 * count : count, options.scale_bytes / count);
 }
 Workload written_tensors(const CheckOptions& options, std::string_view io) {
-  return even_workload(path_traits(io).bypasses_cache ? 128 : 32, options.scale_bytes / 64);
+  const std::size_t count = options.large_tensors;
+  return even_workload(path_traits(io).bypasses_cache ? 4 * count : count, options.scale_bytes / (2 * count));
 }
 
 Cache cache_for(std::string_view io) { return path_traits(io).bypasses_cache ? Cache::kDirect : Cache::kWarm; }

@@ -77,9 +77,9 @@ class CheckGroup {
   std::vector<RatioCheck> checks_;
 };
 
-// Returns a workload of 32 large tensors: enough that the last one, whose SHA-256 runs on one core, is a small share.
-// For a path that bypasses the page cache it has more of them: what the codec does before a device's first transfer and
-// after its last one overlaps with none, and took a twelfth of a read of 128 MiB.
+// Returns a workload of 32 large tensors, or as many as the options say: enough that the last one, whose SHA-256 runs
+// on one core, is a small share. For a path that bypasses the page cache it has more of them: what the codec does
+// before a device's first transfer and after its last one overlaps with none, and took a twelfth of a read of 128 MiB.
 Workload large_tensors(const CheckOptions& options, std::string_view io = {});
 // The same for writes: half as many bytes through the page cache, where they take longer.
 Workload written_tensors(const CheckOptions& options, std::string_view io);

@@ -309,5 +309,20 @@ TEST(CheckContents, HaveMoreTensorsOfTheSameSizeForPathsThatBypassThePageCache) 
   expect(written_tensors(options, "uring-direct"), 128, 256 * kMiB);
 }
 
+// As on 16 cores with eight lanes.
+TEST(CheckContents, HaveAsManyTensorsAsTheCoresHashAtOnce) {
+  EXPECT_EQ(large_tensors_for(1, 4), kLargeTensorsMin);
+  EXPECT_EQ(large_tensors_for(2, 16), kLargeTensorsMin);
+  EXPECT_EQ(large_tensors_for(16, 8), 128U);
+  EXPECT_EQ(large_tensors_for(192, 16), 512U);
+  const CheckOptions options{.scale_bytes = 128 * kLargeTensorBytes, .large_tensors = 128};
+  for (const std::string_view io : {"", "direct"}) {
+    EXPECT_EQ(large_tensors(options, io).largest_tensor_bytes(), kLargeTensorBytes) << io;
+    EXPECT_EQ(written_tensors(options, io).largest_tensor_bytes(), kLargeTensorBytes / 2) << io;
+    EXPECT_EQ(large_tensors(options, io).tensors.size(), io.empty() ? 128U : 256U);
+    EXPECT_EQ(written_tensors(options, io).tensors.size(), io.empty() ? 128U : 512U);
+  }
+}
+
 }  // namespace
 }  // namespace tzmark::bench
