@@ -23,7 +23,7 @@ class RangeJob {
   };
 
   // ranges: one in host memory, or several in that of a GPU.
-  RangeJob(File& file, std::span<const FileRange> ranges, const RangeReadOptions& options)
+  RangeJob(File& file, std::span<const RangeTarget> ranges, const RangeReadOptions& options)
       : file_(file),
         ranges_(ranges),
         options_(options),
@@ -65,7 +65,7 @@ class RangeJob {
     piece.range = range_;
     piece.at = next_;
     // The next one begins where a page of the file does.
-    const FileRange& range = ranges_[range_];
+    const RangeTarget& range = ranges_[range_];
     piece.bytes = std::min(range.out.size - static_cast<std::size_t>(next_),
                            aligned_part_bytes(range.offset + next_, options_.piece_bytes));
     next_ += piece.bytes;
@@ -118,7 +118,7 @@ class RangeJob {
   }
 
   File& file_;
-  const std::span<const FileRange> ranges_;
+  const std::span<const RangeTarget> ranges_;
   const RangeReadOptions& options_;
   const bool is_on_host_;
   const bool straight_;
@@ -131,9 +131,9 @@ class RangeJob {
   std::optional<DeviceCopies> copies_;  // through pinned memory
 };
 
-void run_job(File& file, std::span<const FileRange> ranges, const RangeReadOptions& options) {
+void run_job(File& file, std::span<const RangeTarget> ranges, const RangeReadOptions& options) {
   std::uint64_t bytes = 0;
-  for (const FileRange& range : ranges) bytes += range.out.size;
+  for (const RangeTarget& range : ranges) bytes += range.out.size;
   if (bytes == 0) return;
   RangeJob job(file, ranges, options);
   const PipelineOptions pipeline = job.pipeline_options();
@@ -150,11 +150,11 @@ void read_range(File& file, std::uint64_t offset, MutableBuffer out, const Range
     if (options.progress) options.progress(out.size);
     return;
   }
-  const FileRange range{offset, out};
+  const RangeTarget range{offset, out};
   run_job(file, {&range, 1}, options);
 }
 
-void read_ranges(File& file, std::span<const FileRange> ranges, const RangeReadOptions& options) {
+void read_ranges(File& file, std::span<const RangeTarget> ranges, const RangeReadOptions& options) {
   run_job(file, ranges, options);
 }
 

@@ -24,13 +24,13 @@ struct RangeReadOptions {
 // TZE-AVL-001 without a GPU, and TZE-ENV-006 if pinned memory cannot be had or a copy fails.
 void read_range(File& file, std::uint64_t offset, MutableBuffer out, const RangeReadOptions& options);
 
-struct FileRange {
+struct RangeTarget {
   std::uint64_t offset = 0;
   MutableBuffer out;
 };
 
 // The same for several ranges, by one pipeline. REQUIRES: they are in the order of their offsets, and in the memory of
 // one GPU, to which the file does not move its bytes by itself.
-void read_ranges(File& file, std::span<const FileRange> ranges, const RangeReadOptions& options);
+void read_ranges(File& file, std::span<const RangeTarget> ranges, const RangeReadOptions& options);
 
 }  // namespace tzmark

@@ -99,7 +99,7 @@ struct SafetensorsReader::State {
     with_file(shard, [&](File& file) { read_range(file, offset, out, range_options(file)); });
   }
 
-  void read_into_device(std::size_t shard, std::span<const FileRange> ranges, const DeviceReadOptions& device) {
+  void read_into_device(std::size_t shard, std::span<const RangeTarget> ranges, const DeviceReadOptions& device) {
     with_file(shard, [&](File& file) {
       RangeReadOptions range = range_options(file);
       range.piece_bytes = std::max(device.piece_bytes, range.piece_bytes);
@@ -398,7 +398,7 @@ std::vector<DeviceMemory> SafetensorsReader::load_into_device(const DeviceReadOp
   for (std::size_t shard = 0; shard < shards().size(); ++shard) {
     const SafetensorsShard& info = shards()[shard];
     DeviceMemory memory(static_cast<std::size_t>(info.file_bytes - info.data_begin), options.device);
-    const FileRange all{info.data_begin, memory.buffer()};
+    const RangeTarget all{info.data_begin, memory.buffer()};
     state_->read_into_device(shard, {&all, 1}, options);
     loaded.push_back(std::move(memory));
   }
@@ -413,7 +413,7 @@ void SafetensorsReader::read_into_device(std::size_t tensor, MutableBuffer out,
 
 void SafetensorsReader::read_into_device(std::span<const ReadTarget> targets, const DeviceReadOptions& options) const {
   // The ranges of each shard and GPU.
-  std::map<std::pair<std::size_t, int>, std::vector<FileRange>> together;
+  std::map<std::pair<std::size_t, int>, std::vector<RangeTarget>> together;
   for (const auto& [tensor, out] : targets) {
     const SafetensorsTensor info = (*this)[tensor];
     if (out.kind != MemoryKind::kDevice || out.size != info.data_length()) {
@@ -423,7 +423,7 @@ void SafetensorsReader::read_into_device(std::span<const ReadTarget> targets, co
     together[{info.shard, device_of(out)}].push_back({state_->shards[info.shard].data_begin + info.begin, out});
   }
   for (auto& [place, ranges] : together) {
-    std::ranges::sort(ranges, {}, &FileRange::offset);
+    std::ranges::sort(ranges, {}, &RangeTarget::offset);
     state_->read_into_device(place.first, ranges, options);
   }
 }
