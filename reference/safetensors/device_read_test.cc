@@ -67,6 +67,28 @@ TEST_P(SafetensorsToDevice, SeveralTensorsGoIntoMemoryOfTheCaller) {
   EXPECT_EQ(test::on_host(device.buffer()), std::vector(device_bytes, kOthers));
 }
 
+// More than a sort by insertion takes: another type of the codec once had the name of the ranges that are sorted.
+TEST_P(SafetensorsToDevice, ManyTensorsInAnyOrder) {
+  constexpr std::size_t kCount = 100;
+  test::Content content;
+  for (std::size_t i = 0; i < kCount; ++i) content.add({"t" + std::to_string(i)}, "uint8", {100 + i});
+  const std::string name = directory_ / "model.safetensors";
+  write_safetensors(name, content.table, content.source());
+  SafetensorsReadOptions options;
+  options.io_path = GetParam();
+  const SafetensorsReader reader = SafetensorsReader::open(name, options);
+  const DeviceMemory device(2 * kCount * kCount);
+  std::vector<ReadTarget> targets;
+  std::vector<std::size_t> order;
+  for (std::size_t n = 0; n < kCount; ++n) {
+    order.push_back(n * 37 % kCount);
+    const MutableBuffer out = device.buffer().sub(n * 2 * kCount, content.data[order.back()].size());
+    targets.push_back({*reader.find("t" + std::to_string(order.back())), out});
+  }
+  reader.read_into_device(targets, {});
+  for (std::size_t n = 0; n < kCount; ++n) EXPECT_EQ(test::on_host(targets[n].out), content.data[order[n]]) << n;
+}
+
 TEST_F(SafetensorsToTwoGpus, EachTensorGoesToItsOwn) {
   test::Content content;
   for (const std::uint64_t bytes : {100'000, 300, 70'001, 0, 200}) {
