@@ -23,6 +23,7 @@ struct PipelineOptions {
   std::size_t piece_bytes = 2 << 20;
   std::size_t part_bytes = 0;        // the most of a piece with is_part; 0 = piece_bytes
   unsigned queue_depth = 0;          // transfers in flight, summed over all threads; 0 = the I/O path's default
+  bool leads_on = false;             // whether pieces may lead on to others, which wait in slots of their own
   bool reads = true;                 // whether pieces begin with transfers; otherwise they begin at any time
   std::optional<int> pins_for = {};  // the GPU to or from which the buffers are copied: they come from the pinned pool
   bool holds_secrets = false;        // wipes pinned buffers before others get them
@@ -63,6 +64,7 @@ struct PipelinePiece {
   std::uint64_t in_chain = 0;  // number of the piece within its chain
   std::size_t streams = 1;     // how many the chain stage can process side by side; 0 skips the stage
   bool has_own_memory = false;
+  bool leads_on = false;       // the thread that begins it begins the next piece too, if there is room for it
   bool is_part = false;        // has at most part_bytes
   bool is_critical = false;    // its chain would end last: it comes first in the chain stage, and alone
   bool chains_late = false;    // the chain stage neither changes the memory nor determines what is written

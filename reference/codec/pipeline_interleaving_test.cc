@@ -19,8 +19,14 @@
 
 namespace tzmark::test {
 
-// What the further course of a pipeline depends on.
 struct PipelineView {
+  static bool is_empty(const PipelineThreads& threads) {
+    const PipelineState& state = threads.state_;
+    return state.used == 0 && state.used_streams == 0 && state.led == 0 && state.computing == 0 && state.reading == 0 &&
+           state.writing == 0;
+  }
+
+  // What the further course of a pipeline depends on.
   static std::string describe(const PipelineThreads& threads, const std::map<const void*, unsigned>& queues) {
     const PipelineState& state = threads.state_;
     std::string text;
@@ -33,7 +39,8 @@ struct PipelineView {
       for (const std::uint64_t value :
            {std::uint64_t{s.position.tensor}, s.in_chain, std::uint64_t{s.streams}, std::uint64_t{s.transfer_count},
             std::uint64_t{s.next_transfer}, std::uint64_t{s.pending}, std::uint64_t{s.failed},
-            std::uint64_t{s.chaining}, std::uint64_t{s.chained}}) {
+            std::uint64_t{s.chaining}, std::uint64_t{s.chained}, std::uint64_t{s.is_led},
+            std::uint64_t{threads.carried_[static_cast<std::size_t>(&s - state.slots.data())].leads_to}}) {
         add(value);
       }
       if (s.chain != nullptr) add(s.chain->next);
@@ -149,6 +156,7 @@ struct Setting {
   std::vector<std::pair<std::size_t, int>> failures = {};  // piece and stage
   std::size_t failing_call = kNoCall;                      // of the file: two per piece to read, then two to write
   bool takes_buffers = false;                              // of which there are two more than threads
+  bool leads_on = false;                                   // each piece but every third to the next one
 };
 
 // One thread runs at a time, so nothing here is atomic.
@@ -160,6 +168,7 @@ class Job final : public PieceWork {
         pieces_(setting.chain_of.size() + 1),
         number_of_(pieces_.size()),
         done_(setting.chain_of.size()),
+        readers_(setting.chain_of.size()),
         memory_(kPieceBytes) {}
 
   File* file() { return setting_.path == Path::kNone ? nullptr : &file_; }
@@ -172,6 +181,7 @@ class Job final : public PieceWork {
     if (before != nullptr && *before < piece.position) return nullptr;
     piece.has_own_memory = !setting_.takes_buffers;
     piece.chains_late = setting_.is_late;
+    piece.leads_on = setting_.leads_on && next_ % 3 != 2;
     if (const int chain = setting_.chain_of[next_]; chain >= 0) {
       piece.chain = &chains_.at(static_cast<std::size_t>(chain));
       piece.in_chain = counts_.at(static_cast<std::size_t>(chain))++;
@@ -183,7 +193,12 @@ class Job final : public PieceWork {
   void release(std::size_t) override {}
   std::size_t reads(std::size_t slot, std::span<std::byte>, FileTransfers& transfers) override {
     step(slot, 0);
-    return plan(transfers, number_of_[slot]);
+    const std::size_t number = number_of_[slot];
+    readers_[number] = test::thread_number();
+    // Where buffers may be missing, another thread may come to the piece.
+    const bool is_led = setting_.leads_on && !setting_.takes_buffers && number % 3 != 0;
+    if (is_led && readers_[number] != readers_[number - 1]) is_led_to_another_ = true;
+    return plan(transfers, number);
   }
   void produce(std::size_t slot, std::span<std::byte>) override { step(slot, 1); }
   void chain(std::span<Step> steps, const KeepMoving& keep_moving) override {
@@ -219,6 +234,7 @@ class Job final : public PieceWork {
   // What has to hold after a run that ended with this error, or without.
   void check(const std::optional<std::string>& error) const {
     ASSERT_FALSE(is_out_of_order_);
+    ASSERT_FALSE(is_led_to_another_);
     std::size_t lowest = setting_.chain_of.size();
     for (const auto& [piece, stage] : setting_.failures) lowest = std::min(lowest, piece);
     const bool call_fails = setting_.failing_call != kNoCall;
@@ -263,11 +279,12 @@ class Job final : public PieceWork {
   std::vector<PipelinePiece> pieces_;   // per slot
   std::vector<std::size_t> number_of_;  // per slot
   std::vector<unsigned> done_;          // per piece a bit for each stage
+  std::vector<unsigned> readers_;       // per piece the thread that has begun it
   std::vector<std::byte> memory_;
   std::array<Chain, 2> chains_;
   std::array<std::uint64_t, 2> counts_{};
   std::size_t next_ = 0;
-  bool is_out_of_order_ = false;
+  bool is_out_of_order_ = false, is_led_to_another_ = false;
 };
 
 // Runs the setting in each order, or in those with so many interruptions.
@@ -280,6 +297,7 @@ test::InterleavingCounts explore(const Setting& setting, test::InterleavingOptio
   const auto counts = test::explore_interleavings(options, [&] {
     Job job(setting);
     PipelineOptions of_threads{.threads = setting.threads, .piece_bytes = kPieceBytes};
+    of_threads.leads_on = setting.leads_on;
     if (setting.takes_buffers) of_threads.memory_bytes_max = 0;
     PipelineThreads threads(of_threads, setting.chain_of.size() * kPieceBytes, job.file(), 1);
     running = &threads;
@@ -291,6 +309,7 @@ test::InterleavingCounts explore(const Setting& setting, test::InterleavingOptio
       error = e.what();
     }
     running = nullptr;
+    EXPECT_TRUE(test::PipelineView::is_empty(threads));
     job.check(error);
   });
   EXPECT_TRUE(counts.is_complete);
@@ -373,6 +392,17 @@ TEST_P(PipelineInterleavingTest, PiecesWaitForBuffers) {
   const test::InterleavingOptions options{.interruptions_max = is_full() ? 2U : 1U, .early_wakes_max = 1};
   run(waiting, options);
   run_failing(waiting, options);
+}
+
+// Of four pieces, the first two lead on to those after them.
+TEST_P(PipelineInterleavingTest, PiecesLeadOn) {
+  Setting leading = setting({0, -1, 0, -1});
+  leading.leads_on = true;
+  const test::InterleavingOptions options{.interruptions_max = is_full() ? 2U : 1U, .early_wakes_max = 1};
+  run(leading, options);
+  run_failing(leading, options);
+  leading.takes_buffers = true;
+  run(leading, options);
 }
 
 // An order is given up where its state is known; that loses none only if the description of states suffices.

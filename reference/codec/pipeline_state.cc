@@ -34,7 +34,22 @@ void PipelineState::occupy(Slot& s, const PipelinePiece& piece) {
   used_streams += s.streams;
 }
 
+// As if the piece had a transfer in flight.
+void PipelineState::lead(Slot& s, const void* queue) {
+  s.queue = queue;
+  s.is_led = true;
+  ++s.pending;
+  ++led;
+}
+
+void PipelineState::come_to(Slot& s) {
+  s.is_led = false;
+  --s.pending;
+  --led;
+}
+
 void PipelineState::release(Slot& s) {
+  if (s.is_led) --led;
   used_streams -= s.streams;
   --used;
   s = {};

@@ -41,6 +41,7 @@ struct alignas(64) Slot {
   bool failed = false;    // whether a step or transfer failed, which ends the piece
   bool chaining = false;  // in the chain stage
   bool chained = false;   // through it
+  bool is_led = false;    // waits for the thread that has begun it after another one
 };
 static_assert(sizeof(Slot) == 64);
 
@@ -50,6 +51,7 @@ struct PipelineState {
   std::vector<Slot> slots;
   std::function<void(std::size_t slot)> on_release;  // called for each slot that becomes free; may be empty
   std::size_t used = 0, used_streams = 0;            // slots with a piece, and the sum of their streams
+  std::size_t led = 0;                               // those whose thread has not come to them yet
   unsigned computing = 0;                            // threads
   unsigned reading = 0, writing = 0;                 // threads that start or make transfers
   bool exhausted = false;                            // whether the job has no more pieces
@@ -67,6 +69,9 @@ struct PipelineState {
 
   // Puts a piece into a free slot.
   void occupy(Slot& s, const PipelinePiece& piece);
+  // Keeps a piece that has just begun for the thread with the queue, until it comes to it.
+  void lead(Slot& s, const void* queue);
+  void come_to(Slot& s);
   // Frees the slots of dropped pieces that no thread works on.
   void release_dropped();
   // Moves a piece on when its last transfer is complete.

@@ -64,6 +64,12 @@ std::size_t slot_count(const PipelineOptions& options, std::uint64_t work_bytes,
       std::min<std::uint64_t>(std::min(schedule.slots_wanted(streams_max), most), part_count(options, work_bytes) + 1));
 }
 
+// Slots for pieces that their threads take one after another.
+std::size_t led_count(const PipelineOptions& options, const Schedule& schedule) {
+  constexpr std::size_t kOfEachThread = 4;
+  return options.leads_on ? kOfEachThread * schedule.compute_threads_max : 0;
+}
+
 std::size_t buffer_count(const PipelineOptions& options, const Schedule& schedule, std::size_t slots) {
   const std::size_t affordable = options.memory_bytes_max / buffer_sizes(options).buffer_bytes;
   return std::min(slots, std::max(affordable, slots_needed(options, schedule)));
@@ -77,6 +83,18 @@ std::optional<PieceBuffers::Pinning> pinning_of(const PipelineOptions& options) 
 std::size_t number_of(const FileTransfers& transfers, const Transfer& transfer) {
   const auto found = std::ranges::find_if(transfers, [&](const FileTransfer& t) { return &t.transfer == &transfer; });
   return static_cast<std::size_t>(found - transfers.begin());
+}
+
+// A thread holds the lock for a microsecond or so, and one that sleeps until it is free takes many to wake.
+void acquire(std::unique_lock<std::mutex>& lock) {
+  constexpr int kTries = 200;
+  for (int i = 0; i < kTries; ++i) {
+    if (lock.try_lock()) return;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  lock.lock();
 }
 
 }  // namespace
@@ -97,8 +115,9 @@ PipelineThreads::PipelineThreads(const PipelineOptions& options, std::uint64_t w
       worker_count_(schedule_.is_asynchronous || !schedule_.transfers_first
                         ? schedule_.compute_threads_max
                         : schedule_.compute_threads_max + schedule_.transfers_max),
-      state_(tzmark::slot_count(options, work_bytes, schedule_, streams_max)),
-      buffers_(buffer_sizes(options), buffer_count(options, schedule_, state_.slots.size()),
+      state_(tzmark::slot_count(options, work_bytes, schedule_, streams_max) + led_count(options, schedule_)),
+      buffers_(buffer_sizes(options),
+               buffer_count(options, schedule_, state_.slots.size() - led_count(options, schedule_)),
                // A huge page would be too much memory for little work.
                piece_count(options, work_bytes) > 1 ? HostMemory::Pages::kHuge : HostMemory::Pages::kSmall,
                pinning_of(options)),
@@ -110,6 +129,7 @@ void PipelineThreads::run(PieceWork& job) {
     Carried& carried = carried_[slot];
     buffers_.give_back(std::exchange(carried.share, {}));
     carried.memory = {};
+    carried.leads_to = kNone;
     job_->release(slot);
   };
   {
@@ -152,14 +172,14 @@ void PipelineThreads::work() {
     work_with(queue.get(), lock);
   } catch (...) {
     // Destroying the broken queue releases the memory of its transfers, which are lost.
-    if (!lock.owns_lock()) lock.lock();
+    if (!lock.owns_lock()) acquire(lock);
     // Less than an error of the first piece, which has its place.
     state_.fail_at({}, std::current_exception(), ~std::size_t{0});
     state_.exhausted = true;
     state_.begin_loss(queue.get(), &lock);
     lock.unlock();
     queue.reset();
-    lock.lock();
+    acquire(lock);
     state_.end_loss(&lock);
     changed_.notify_all();
   }
@@ -226,12 +246,28 @@ Task PipelineThreads::choose(const TransferQueue* queue, bool only_moves) {
                                                 .only_moves = only_moves,
                                                 .streams_wanted = job_->streams_wanted()});
     if (task.kind != TaskKind::kBegin) return task;
-    if (begin(task.slot)) return {TaskKind::kRead, task.slot};
+    if (begin(task.slot, queue)) return {TaskKind::kRead, task.slot};
   }
 }
 
-// Puts the next piece into a slot; returns false if there is none.
-bool PipelineThreads::begin(std::size_t slot) {
+// Puts the next piece into a slot, and those to which it leads on into others; returns false if there is none.
+bool PipelineThreads::begin(std::size_t slot, const TransferQueue* queue) {
+  const PipelinePiece* piece = begin_one(slot);
+  const bool begins = piece != nullptr;
+  while (piece != nullptr && piece->leads_on && buffers_.has_room()) {
+    const auto free = std::ranges::find(state_.slots, SlotState::kFree, &Slot::state);
+    if (free == state_.slots.end()) break;
+    const auto next = static_cast<std::size_t>(free - state_.slots.begin());
+    piece = begin_one(next);
+    if (piece == nullptr) break;
+    state_.lead(*free, queue);
+    carried_[std::exchange(slot, next)].leads_to = next;
+  }
+  return begins;
+}
+
+// Returns the piece that is in the slot then, or null.
+const PipelinePiece* PipelineThreads::begin_one(std::size_t slot) {
   try {
     while (const PipelinePiece* const piece = job_->next(slot, state_.error ? &state_.error_position : nullptr)) {
       if (state_.error && state_.error_position < piece->position) {
@@ -240,14 +276,14 @@ bool PipelineThreads::begin(std::size_t slot) {
       }
       if (!piece->has_own_memory) carried_[slot].share = buffers_.take(piece->is_part);
       state_.occupy(state_.slots[slot], *piece);
-      return true;
+      return piece;
     }
   } catch (...) {
     // The error counts after all pieces that next has returned.
     state_.fail_at({~std::size_t{0}, 0}, std::current_exception());
   }
   state_.exhausted = true;
-  return false;
+  return nullptr;
 }
 
 void PipelineThreads::perform(Task task, TransferQueue* queue, Lock& lock) {
@@ -281,7 +317,7 @@ void PipelineThreads::compute(Task task, Lock& lock) {
   } catch (...) {
     error = std::current_exception();
   }
-  lock.lock();
+  acquire(lock);
   --state_.computing;
   s.state = task.kind == TaskKind::kProduce ? SlotState::kProduced
             : job_->is_lent(task.slot)      ? SlotState::kLent
@@ -300,7 +336,7 @@ void PipelineThreads::take_back(std::size_t slot, Lock& lock) {
   } catch (...) {
     error = std::current_exception();
   }
-  lock.lock();
+  acquire(lock);
   s.state = SlotState::kConsumed;
   if (error) state_.fail(s, error);
 }
@@ -329,7 +365,7 @@ void PipelineThreads::chain(std::size_t first, TransferQueue* queue, Lock& lock)
   wake_another();
   lock.unlock();
   job_->chain(std::span(steps).first(count), keep_moving);
-  lock.lock();
+  acquire(lock);
   --state_.computing;
   for (std::size_t i = 0; i < count; ++i) state_.finish_chain(state_.slots[taken[i]], steps[i].error);
   if (broken) std::rethrow_exception(broken);
@@ -347,8 +383,18 @@ void PipelineThreads::move_what_may(TransferQueue& queue) {
   wake_another();
 }
 
-// Starts transfers of a piece, all that the queue accepts. The lock is held before and after.
+// Starts the transfers of a piece, and then of those to which it leads on. The lock is held before and after.
 void PipelineThreads::move(std::size_t slot, bool is_read, TransferQueue* queue, Lock& lock) {
+  while (slot != kNone) {
+    Slot& s = state_.slots[slot];
+    if (s.is_led) state_.come_to(s);
+    if (!state_.is_dropped(s)) move_one(slot, is_read, queue, lock);
+    slot = std::exchange(carried_[slot].leads_to, kNone);
+  }
+}
+
+// As far as the queue accepts them.
+void PipelineThreads::move_one(std::size_t slot, bool is_read, TransferQueue* queue, Lock& lock) {
   Slot& s = state_.slots[slot];
   const bool is_planned = s.next_transfer < s.transfer_count;
   s.state = is_read ? SlotState::kReading : SlotState::kWriting;
@@ -366,7 +412,7 @@ void PipelineThreads::move(std::size_t slot, bool is_read, TransferQueue* queue,
     start_transfers(slot, is_read, queue, lock);
   } catch (...) {
     // Other threads still move pieces before this one.
-    if (!lock.owns_lock()) lock.lock();
+    if (!lock.owns_lock()) acquire(lock);
     --now;
     throw;
   }
@@ -389,7 +435,7 @@ void PipelineThreads::plan_move(std::size_t slot, bool is_read, Lock& lock) {
   } catch (...) {
     error = std::current_exception();
   }
-  lock.lock();
+  acquire(lock);
   Slot& s = state_.slots[slot];
   s.transfer_count = static_cast<std::uint16_t>(count);
   s.next_transfer = 0;
@@ -415,7 +461,7 @@ void PipelineThreads::start_transfers(std::size_t slot, bool is_read, TransferQu
     } else {
       error = move_at_once(next, queue);
     }
-    lock.lock();
+    acquire(lock);
     if (error) state_.fail(s, error, number);
   }
 }
@@ -442,7 +488,7 @@ void PipelineThreads::reap(TransferQueue& queue, Lock& lock) {
   wake_another();
   lock.unlock();
   const Transfer& done = queue.wait();
-  lock.lock();
+  acquire(lock);
   settle(done);
 }
 
@@ -450,7 +496,7 @@ void PipelineThreads::reap_what_is_through(TransferQueue& queue, Lock& lock) {
   while (queue.in_flight() > 0) {
     lock.unlock();
     const Transfer* const done = queue.poll();
-    lock.lock();
+    acquire(lock);
     if (done == nullptr) return;
     settle(*done);
   }

@@ -73,11 +73,13 @@ class PipelineThreads {
  private:
   friend struct test::PipelineView;
   using Lock = std::unique_lock<std::mutex>;
+  static constexpr std::size_t kNone = ~std::size_t{0};
   // What of a slot no decision depends on.
   struct Carried {
     PieceBuffers::Share share;
     std::span<std::byte> memory;  // of the share, once the piece begins
     FileTransfers transfers;
+    std::size_t leads_to = kNone;  // the slot of the piece that the same thread moves next
   };
 
   std::unique_ptr<TransferQueue> make_queue() const;
@@ -86,13 +88,15 @@ class PipelineThreads {
   void wait_for_task_or_transfer(Lock& lock);
   void wake_another();
   Task choose(const TransferQueue* queue, bool only_moves);
-  bool begin(std::size_t slot);
+  bool begin(std::size_t slot, const TransferQueue* queue);
+  const PipelinePiece* begin_one(std::size_t slot);
   void perform(Task task, TransferQueue* queue, Lock& lock);
   void compute(Task task, Lock& lock);
   void take_back(std::size_t slot, Lock& lock);
   void chain(std::size_t first, TransferQueue* queue, Lock& lock);
   void move_what_may(TransferQueue& queue);
   void move(std::size_t slot, bool is_read, TransferQueue* queue, Lock& lock);
+  void move_one(std::size_t slot, bool is_read, TransferQueue* queue, Lock& lock);
   void plan_move(std::size_t slot, bool is_read, Lock& lock);
   void start_transfers(std::size_t slot, bool is_read, TransferQueue* queue, Lock& lock);
   std::exception_ptr move_at_once(FileTransfer& move, TransferQueue* queue) const;

@@ -64,10 +64,8 @@ class RangeJob {
     piece.has_own_memory = straight_;
     piece.range = range_;
     piece.at = next_;
-    // The next one begins where a page of the file does.
     const RangeTarget& range = ranges_[range_];
-    piece.bytes = std::min(range.out.size - static_cast<std::size_t>(next_),
-                           aligned_part_bytes(range.offset + next_, options_.piece_bytes));
+    piece.bytes = std::min(range.out.size - static_cast<std::size_t>(next_), part_bytes(range));
     next_ += piece.bytes;
     return true;
   }
@@ -113,6 +111,15 @@ class RangeJob {
   std::size_t writes(Piece&, std::span<std::byte>, FileTransfers&) { return 0; }
 
  private:
+  // The next piece ends where a page of the file does, or a huge one of the destination, so that one thread both clears
+  // and fills it.
+  std::size_t part_bytes(const RangeTarget& range) const {
+    const std::size_t most = options_.piece_bytes;
+    if (!is_on_host_ || file_.transfer_align_bytes() > 1) return aligned_part_bytes(range.offset + next_, most);
+    return aligned_part_bytes(reinterpret_cast<std::uintptr_t>(range.out.data) + next_, most,
+                              std::min(most, kHugePageBytes));
+  }
+
   std::size_t split(FileTransfers& transfers) const {
     return split_transfer(transfers, std::max(kPartAlignBytes, part_bytes_ - part_bytes_ % kPartAlignBytes));
   }

@@ -23,26 +23,21 @@ namespace tzmark {
 
 // A tensor that is too large to share a piece with others.
 struct LargeTensor {
-  // destination: where the plaintext goes; null to discard it.
+  // destination: where the plaintext goes, if its parts shall follow that; else null.
   LargeTensor(const ReaderState& state, std::size_t tensor, std::vector<std::byte> header, std::byte* destination)
-      : stream(state, tensor, std::move(header)),
-        first_byte(reinterpret_cast<std::uintptr_t>(destination)),
-        follows_destination(destination != nullptr && !state.index.header.encrypted &&
-                            state.data().transfer_align_bytes() == 1) {}
+      : stream(state, tensor, std::move(header)), first_byte(reinterpret_cast<std::uintptr_t>(destination)) {}
 
   std::uint64_t data_length() const { return stream.data_length(); }
   std::size_t header_bytes() const { return stream.header_bytes().size(); }
   std::size_t part_bytes(std::uint64_t offset, std::size_t most) const {
-    if (!follows_destination) return stream.part_bytes(offset, most);
+    if (first_byte == 0) return stream.part_bytes(offset, most);
     return aligned_part_bytes(first_byte + offset, most, std::min(most, kHugePageBytes));
   }
 
   Chain chain;
   FileTensorStream stream;
+  // No two parts share a huge page of the destination then: a page fault concerns one thread only.
   const std::uintptr_t first_byte;
-  // Where encryption or the I/O path does not dictate its parts, no two of them share a huge page of the destination:
-  // a page fault then concerns one thread only.
-  const bool follows_destination;
   TensorDigest digest;
   Sha256 plain;
 };
@@ -72,6 +67,10 @@ class ScanJob {
                 wants_sha256(options) ? streams_beside(state.data()) : 1, state.data().window_bytes(),
                 [this](std::size_t i) { return info(i).data_offset; }},
                critical_of(state, options, first, end)),
+        end_(end),
+        follows_destination_(into && !state.index.header.encrypted && state.data().transfer_align_bytes() == 1),
+        keeps_pages_(follows_destination_ && !wants_sha256(options) && !state.data().is_remote() &&
+                     state.data().window_bytes() == 0 && state.pipeline_options().thread_count() > 1),
         headers_(state, end, [this](std::size_t i) { return is_large(i); }),
         done_(done),
         into_(std::move(into)),
@@ -83,6 +82,7 @@ class ScanJob {
   void run(std::uint64_t work_bytes) {
     PipelineOptions options = state_.pipeline_options();
     options.part_bytes = lane_part_bytes();
+    options.leads_on = keeps_pages_;
     Pipeline(*this, options, work_bytes, &state_.data()).run();
   }
 
@@ -92,12 +92,18 @@ class ScanJob {
       const std::size_t tensor = state_.index.in_file_order(i);
       return std::make_shared<LargeTensor>(
           state_, tensor, lanes_.is_critical(i) ? read_header(*state_.file, state_.index, tensor) : headers_.take(i),
-          into_ ? into_(tensor) : nullptr);
+          follows_destination_ ? into_(tensor) : nullptr);
     };
-    if (!lanes_.next(
-            piece, before, [&](std::size_t i) { return add_to(piece.run, i); }, open))
-      return false;
+    const auto add_to_run = [&](std::size_t i) {
+      return !(keeps_pages_ && ends_with_page(piece, i)) && add_to(piece.run, i);
+    };
+    if (!lanes_.next(piece, before, add_to_run, open)) return false;
     piece.has_own_memory = piece.large && is_read_to_destination(piece);
+    piece.leads_on = keeps_pages_ && shares_page_with_next(piece);
+    if (piece.large && !verifies() && !options_.plain_sha256 && !done_) {
+      piece.chain = nullptr;
+      piece.streams = 0;
+    }
     return true;
   }
 
@@ -304,10 +310,31 @@ class ScanJob {
 
   TensorInfo info(std::size_t i) const { return state_.index.tensors[state_.index.in_file_order(i)]; }
 
+  // Where a thread keeps its pages, a tensor of so much is read in parts, which end where pages do.
+  static constexpr std::uint64_t kPartOfPageBytes = kHugePageBytes / 4;
+
   bool add_to(Run& run, std::size_t i) const {
     const TensorInfo tensor = info(i);
+    if (keeps_pages_ && tensor.data_length >= kPartOfPageBytes) return false;
     const std::uint64_t header_end = tensor.header_offset + header_room(state_.index, state_.index.in_file_order(i));
     return run.add(tensor.header_offset, header_end, tensor.data_offset, tensor.data_length, run_limit_);
+  }
+
+  // Whether a run ends before tensor i, which begins in another huge page of the destination. It makes no difference to
+  // tensors that are copied there.
+  bool ends_with_page(const Piece& piece, std::size_t i) const {
+    return piece.count > 0 && is_read_to_destination(info(i)) && page_of(piece.first, 0) != page_of(i, 0);
+  }
+  bool shares_page_with_next(const Piece& piece) const {
+    const std::size_t next = piece.first + std::max<std::size_t>(1, piece.count);
+    if (next >= end_ || (piece.large && piece.offset + piece.length < piece.large->data_length())) return false;
+    // Two runs of tensors that are copied are enough for two threads.
+    const bool is_much = !piece.large && piece.run.bytes() >= run_limit_ / 2 && !is_read_to_destination(info(next));
+    return !is_much && page_of(piece.first, piece.offset) == page_of(next, 0);
+  }
+  // The huge page of the destination that has a byte of a tensor.
+  std::uintptr_t page_of(std::size_t i, std::uint64_t offset) const {
+    return (reinterpret_cast<std::uintptr_t>(into_(state_.index.in_file_order(i))) + offset) / kHugePageBytes;
   }
 
   bool is_large(std::size_t i) const {
@@ -391,6 +418,12 @@ class ScanJob {
   const ScanOptions options_;
   const std::size_t piece_limit_, run_limit_;
   Lanes<LargeTensor> lanes_;
+  const std::size_t end_;
+  // Whether neither encryption nor the I/O path dictates the parts of large tensors.
+  const bool follows_destination_;
+  // Whether one thread reads all that begins in a huge page of the destination: memory that another core has just
+  // cleared lies in its caches, and takes longer to fill.
+  const bool keeps_pages_;
   HeaderPrefetch headers_;
   const std::function<void(const ScannedTensor&)> done_;
   std::mutex done_mutex_;

@@ -61,10 +61,11 @@ int Schedule::priority(TaskKind kind, unsigned writing) const {
   return order[static_cast<std::size_t>(kind)];
 }
 
-// With more pieces in use than keep all transfers and lanes busy, memory would be touched for nothing.
+// With more pieces in use than keep all transfers and lanes busy, memory would be touched for nothing. Those that wait
+// for the one thread that may take them keep nothing busy.
 bool Schedule::may_begin(const PipelineState& state, const Asker& asker) const {
   if (state.exhausted || state.used == state.slots.size() || !asker.has_buffer) return false;
-  const bool holds_enough = state.used >= slots_wanted(1) &&
+  const bool holds_enough = state.used - state.led >= slots_wanted(1) &&
                             state.used_streams >= slots_wanted(streams_wanted_now(state, asker.streams_wanted));
   if (holds_enough) return false;
   // A piece that begins without transfers moves nothing.

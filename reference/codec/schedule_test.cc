@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <exception>
 #include <stdexcept>
 
 namespace tzmark {
@@ -67,6 +68,44 @@ TEST(Schedule, BeginsNoMoreThanKeepsAllBusy) {
   fill(schedule.slots_wanted(1) - 1);
   EXPECT_EQ(schedule.choose(state, kAnyone).kind, TaskKind::kNone);
   EXPECT_FALSE(schedule.has_task(state, kAnyone));
+}
+
+TEST(Schedule, DoesNotCountPiecesThatWaitForTheirThread) {
+  const Schedule schedule = blocking();
+  std::vector<SlotState> states(schedule.slots_wanted(1) + 1, SlotState::kReading);
+  states.back() = SlotState::kFree;
+  PipelineState state = with(states);
+  EXPECT_EQ(schedule.choose(state, kAnyone).kind, TaskKind::kNone);
+  state.lead(state.slots[0], nullptr);
+  EXPECT_EQ(schedule.choose(state, kAnyone).kind, TaskKind::kBegin);
+  state.come_to(state.slots[0]);
+  EXPECT_EQ(schedule.choose(state, kAnyone).kind, TaskKind::kNone);
+}
+
+TEST(PipelineState, KeepsADroppedPieceUntilItsThreadComesToIt) {
+  PipelineState state = with({SlotState::kReading, SlotState::kReading});
+  state.lead(state.slots[1], nullptr);
+  state.fail(state.slots[0], std::make_exception_ptr(std::runtime_error("0")));
+  state.release_dropped();
+  EXPECT_EQ(state.used, 1U);
+  state.come_to(state.slots[1]);
+  state.release_dropped();
+  EXPECT_EQ(state.used, 0U);
+  EXPECT_EQ(state.led, 0U);
+}
+
+TEST(PipelineState, DropsPiecesThatWaitForAThreadWhoseQueueBroke) {
+  PipelineState state = with({SlotState::kReading, SlotState::kReading});
+  const int queue = 0, other_queue = 0, mark = 0;
+  state.lead(state.slots[0], &other_queue);
+  state.lead(state.slots[1], &queue);
+  state.fail_at({}, std::make_exception_ptr(std::runtime_error("the queue")));
+  state.begin_loss(&queue, &mark);
+  state.end_loss(&mark);
+  state.release_dropped();
+  EXPECT_EQ(state.slots[1].state, SlotState::kFree);
+  EXPECT_EQ(state.led, 1U);
+  EXPECT_TRUE(state.slots[0].is_led);
 }
 
 TEST(Schedule, StartsTransfersBeforeItComputesOnAnAsynchronousPath) {

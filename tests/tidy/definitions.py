@@ -1,4 +1,4 @@
-"""Which types have the same name in the same namespace, and differ: what templates make of them is one for the linker."""
+"""Types of one name in one namespace: what a template makes of them is the same to a linker."""
 
 import re
 from collections import defaultdict

@@ -413,6 +413,15 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   return 0;
 }
 
+// Each try succeeds, at a time that is chosen: for code that waits for the mutex if all of its tries fail.
+int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
+  static const auto try_lock = system_function<decltype(pthread_mutex_trylock)>("pthread_mutex_trylock");
+  if (!is_ordered()) return try_lock(mutex);
+  const Inside inside;
+  orders->lock(mutex);
+  return 0;
+}
+
 int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
   static const auto unlock = system_function<decltype(pthread_mutex_unlock)>("pthread_mutex_unlock");
   if (!is_ordered()) return unlock(mutex);
