@@ -78,27 +78,27 @@ class FakeFailures : public ::testing::Test {
   std::array<std::byte, 32> key_;
 };
 
-// Memory, pinned memory, stream, upload, clear, launch, download, wipe, wait.
+// The GPU of the pointer, memory, pinned memory, stream, upload, clear, launch, download, wipe, wait.
 TEST_F(FakeFailures, OfCrc32) {
-  EXPECT_EQ(fail_each([&] { compute_crc(); }), 9);
+  EXPECT_EQ(fail_each([&] { compute_crc(); }), 10);
 }
 
 // One upload more, of key and messages, and four launches.
 TEST_F(FakeFailures, OfOpening) {
-  EXPECT_EQ(fail_each([&] { open(); }), 13);
+  EXPECT_EQ(fail_each([&] { open(); }), 14);
 }
 
 // An event before and after the launch, each created and recorded, and the time between them.
 TEST_F(FakeFailures, OfCrc32WithItsTime) {
   std::chrono::nanoseconds time{};
   const std::array ranges = {ConstBuffer(memory_.buffer())};
-  EXPECT_EQ(fail_each([&] { static_cast<void>(crc32_on_device(ranges, &time)); }), 9 + 5);
+  EXPECT_EQ(fail_each([&] { static_cast<void>(crc32_on_device(ranges, &time)); }), 10 + 5);
   EXPECT_EQ(orders().events, 0);
 }
 
 TEST_F(FakeFailures, OfReading) {
   const DeviceMemory memory(gpu::kReadTileBytes);
-  EXPECT_EQ(fail_each([&] { read_on_device(memory.buffer()); }), 6);
+  EXPECT_EQ(fail_each([&] { read_on_device(memory.buffer()); }), 7);
 }
 
 // Then the tables do.
@@ -149,8 +149,8 @@ TEST_F(FakeFailures, LaterCallsAllocateNothing) {
   };
   compute_crc();
   const std::int64_t allocations = orders().allocations, streams = orders().streams;
-  EXPECT_EQ(calls_of([&] { compute_crc(); }), 6);
-  EXPECT_EQ(calls_of([&] { open(); }), 10);
+  EXPECT_EQ(calls_of([&] { compute_crc(); }), 7);
+  EXPECT_EQ(calls_of([&] { open(); }), 11);
   EXPECT_EQ(orders().allocations, allocations);
   EXPECT_EQ(orders().streams, streams);
 }

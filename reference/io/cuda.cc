@@ -92,11 +92,14 @@ int Cuda::device_of_or_any(const std::byte* data) const {
 }
 
 int Cuda::device_of(const std::byte* data) const {
+  constexpr int kInvalidValue = 1;
   int device = 0;
-  if (const int error = calls_.pointer_attribute(&device, kDeviceOrdinal, device_address(data)); error != 0) {
+  const int error = calls_.pointer_attribute(&device, kDeviceOrdinal, device_address(data));
+  if (error == kInvalidValue) {
     throw Error(ErrorCode::kUsage, fmt::format("{} is not in the memory of a GPU: cuPointerGetAttribute: {}",
                                                fmt::ptr(data), error_text(error)));
   }
+  check_cuda(error, "cuPointerGetAttribute");
   return device;
 }
 

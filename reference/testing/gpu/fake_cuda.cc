@@ -164,8 +164,9 @@ void look_for_secret(const std::byte* memory, std::size_t bytes) {
 }
 
 // What a call returns before it does anything: 0 if it is to go on.
+int refusal_in_any_context() { return orders().calls++ == orders().fail_call ? orders().fail_with : 0; }
 int refusal() {
-  if (orders().calls++ == orders().fail_call) return orders().fail_with;
+  if (const int error = refusal_in_any_context(); error != 0) return error;
   return context == nullptr ? kInvalidContext : 0;
 }
 
@@ -285,6 +286,7 @@ int cuMemGetAddressRange_v2(std::uint64_t* base, std::size_t* bytes, std::uint64
 }
 
 int cuPointerGetAttribute(void* value, int attribute, std::uint64_t address) {
+  if (const int error = refusal_in_any_context(); error != 0) return error;
   constexpr int kDeviceOrdinal = 9;
   const std::lock_guard lock(mutex);
   const auto found = find(address);
