@@ -210,5 +210,35 @@ INSTANTIATE_TEST_SUITE_P(Layouts, DamageTest,
                                            Variant{"v5_flagged_dims_encrypted", Layout::kV5FlaggedDims, true}),
                          [](const auto& test_info) { return std::string(test_info.param.name); });
 
+// Threads read these headers themselves, in any order, when they come to a part.
+TEST(DamagedHeaderTest, TheFirstOfSeveralIsTheErrorOfALoad) {
+  test::Content content;
+  for (const char* name : {"a", "b", "c", "d"}) content.add({name}, "uint8", {5'000'000});
+  std::vector<std::byte> bytes = content.write();
+  const auto whole = test::open_bytes(bytes);
+  for (const char* name : {"b", "c", "d"}) {
+    bytes[whole.tensors()[*whole.find(name)].header_offset] ^= std::byte{1};  // its length
+  }
+  const auto message_of = [](const auto& action) -> std::string {
+    try {
+      action();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string expected = message_of([&] { test::open_bytes(bytes).check_headers({}); });
+  const std::uint64_t first = whole.tensors()[*whole.find("b")].header_offset;
+  EXPECT_THAT(expected, ::testing::StartsWith("error TZR-REC-002 at byte " + std::to_string(first) + ":"));
+  for (const unsigned threads : {1U, 4U}) {
+    for (const Verification verify : {Verification::kNone, Verification::kCrc32, Verification::kAll}) {
+      ReadOptions options;
+      options.threads = threads;
+      const Reader reader = test::open_bytes(bytes, std::move(options));
+      EXPECT_EQ(message_of([&] { static_cast<void>(reader.load(verify)); }), expected) << threads;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tzmark

@@ -36,8 +36,8 @@ void DeviceChecks::add(std::size_t number, const std::shared_ptr<LargeTensor>& l
     const std::lock_guard lock(mutex_);
     ArrivingTensor& known = tensors_.try_emplace(number, ArrivingTensor{large, tensor}).first->second;
     known.arrived_bytes += length;
-    const auto& cipher = large->stream.cipher();
-    if (!cipher || large->stream.is_read_raw(piece_bytes_)) {
+    const auto& cipher = large->stream().cipher();
+    if (!cipher || large->stream().is_read_raw(piece_bytes_)) {
       waiting_.push_back({&known, {offset, length, 0}});
     } else if (known.arrived_bytes == tensor.size) {
       // A message that is longer than a part must be complete.
@@ -86,7 +86,7 @@ void DeviceChecks::finish(Position end) {
   const auto last = tensors_.find(end.tensor);
   if (last == tensors_.end() || !last->second.failure) return;
   const ArrivingTensor& tensor = last->second;
-  if (tensor.failed_message * tensor.large->stream.cipher()->message_bytes < end.offset) {
+  if (tensor.failed_message * tensor.large->stream().cipher()->message_bytes < end.offset) {
     std::rethrow_exception(tensor.failure);
   }
 }
@@ -110,9 +110,9 @@ void DeviceChecks::open(const std::vector<Arrival>& batch) {
   // The keys of a file's tensors may have been derived with different salts.
   std::map<const Key*, Messages> by_key;
   for (const auto& [tensor, part] : batch) {
-    const auto& cipher = tensor->large->stream.cipher();
+    const auto& cipher = tensor->large->stream().cipher();
     if (!cipher) continue;
-    Messages& messages = by_key[&tensor->large->stream.key()];
+    Messages& messages = by_key[&tensor->large->stream().key()];
     for (std::uint64_t at = part.offset; at < part.offset + part.length; at += cipher->message_bytes) {
       const std::uint64_t number = at / cipher->message_bytes;
       const auto length =
@@ -132,8 +132,8 @@ void DeviceChecks::open(const std::vector<Arrival>& batch) {
       if (tensor->failure && tensor->failed_message < message) continue;
       tensor->failed_message = message;
       try {
-        throw_wrong_mac(message,
-                        tensor->large->stream.data_offset() + message * tensor->large->stream.cipher()->message_bytes);
+        throw_wrong_mac(
+            message, tensor->large->stream().data_offset() + message * tensor->large->stream().cipher()->message_bytes);
       } catch (...) {
         tensor->failure = std::current_exception();
       }

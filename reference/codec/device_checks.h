@@ -53,7 +53,7 @@ class DeviceChecks {
       for (const CheckedPart& part : checked) checked_bytes += part.length;
       return checked_bytes == memory.size;
     }
-    const ExpectedHashes& expected() const { return *large->stream.expected(); }
+    const ExpectedHashes& expected() const { return *large->stream().expected(); }
   };
   struct Arrival {
     ArrivingTensor* tensor;

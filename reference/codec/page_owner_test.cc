@@ -25,13 +25,14 @@ struct Read {
   bool is_in_one_page() const { return page_of(memory.data()) == page_of(&memory.back()); }
 };
 
-// A file whose reads take long enough for every thread to have its share of them.
+// A file whose reads take long enough for every thread to have its share of them. Small ones are those of headers.
 class RecordingFile final : public File {
  public:
   explicit RecordingFile(std::vector<std::byte> content) : inner_(std::move(content)) {}
 
   std::string_view io_path() const override { return "recording"; }
   std::uint64_t size() const override { return inner_.size(); }
+  int headers_at_once() const { return headers_at_once_; }
   // Of what was read into that memory.
   std::vector<Read> reads_into(std::span<const std::byte> memory) const {
     std::vector<Read> found;
@@ -44,8 +45,15 @@ class RecordingFile final : public File {
  protected:
   std::size_t read_some(std::uint64_t offset, MutableBuffer out) override {
     inner_.read_at(offset, out);
+    const bool is_header = out.size < 1000;
+    {
+      const std::lock_guard lock(mutex_);
+      headers_ += is_header;
+      headers_at_once_ = std::max(headers_at_once_, headers_);
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(500));
     const std::lock_guard lock(mutex_);
+    headers_ -= is_header;
     reads_.push_back({std::this_thread::get_id(), out.bytes()});
     return out.size;
   }
@@ -56,6 +64,7 @@ class RecordingFile final : public File {
   MemoryFile inner_;
   std::mutex mutex_;
   std::vector<Read> reads_;
+  int headers_ = 0, headers_at_once_ = 0;
 };
 
 std::size_t thread_count(const std::vector<Read>& reads) {
@@ -112,6 +121,37 @@ TEST_P(PageOwnerTest, ARunEndsWithTheTensorsThatBeginInItsPage) {
   for (const auto& [page, threads] : threads_of) EXPECT_EQ(threads.size(), 1U) << page;
   EXPECT_EQ(reads.size(), 60U);
   EXPECT_EQ(thread_count(reads), 4U);
+}
+
+// The threads would wait for each other if they read headers under the pipeline's lock.
+TEST_P(PageOwnerTest, ThreadsReadHeadersSideBySide) {
+  const test::Content content = tensors_of(std::vector<std::uint64_t>(40, 600'000));
+  auto file = std::make_unique<RecordingFile>(content.write());
+  const RecordingFile& recording = *file;
+  ReadOptions options;
+  options.threads = 4;
+  const Reader reader(std::move(file), std::move(options));
+  static_cast<void>(reader.load(GetParam()));
+  EXPECT_GE(recording.headers_at_once(), 2);
+}
+
+// Parts that are smaller than a page.
+TEST_P(PageOwnerTest, OneThreadReadsTheSmallPartsOfAPage) {
+  const test::Content content = tensors_of({9'000'001, 5'000'000});
+  auto file = std::make_unique<RecordingFile>(content.write());
+  const RecordingFile& recording = *file;
+  ReadOptions options;
+  options.threads = 4;
+  options.part_bytes = kHugePageBytes / 4;
+  const Reader reader(std::move(file), std::move(options));
+  const LoadedTensors loaded = reader.load(GetParam());
+  std::map<std::uintptr_t, std::set<std::thread::id>> threads_of;
+  for (const Read& read : recording.reads_into({loaded[0].data(), &loaded[1].back() + 1})) {
+    EXPECT_LE(read.memory.size(), kHugePageBytes / 4);
+    threads_of[page_of(read.memory.data())].insert(read.thread);
+  }
+  EXPECT_GE(threads_of.size(), 6U);
+  for (const auto& [page, threads] : threads_of) EXPECT_EQ(threads.size(), 1U) << page;
 }
 
 INSTANTIATE_TEST_SUITE_P(Checks, PageOwnerTest, ::testing::Values(Verification::kNone, Verification::kCrc32),

@@ -157,6 +157,8 @@ struct Setting {
   std::size_t failing_call = kNoCall;                      // of the file: two per piece to read, then two to write
   bool takes_buffers = false;                              // of which there are two more than threads
   bool leads_on = false;                                   // each piece but every third to the next one
+  bool skips_chain = false;                                // pieces without a chain have no stream
+  unsigned queue_depth = 0;                                // with more transfers than threads, others start them too
 };
 
 // One thread runs at a time, so nothing here is atomic.
@@ -185,6 +187,8 @@ class Job final : public PieceWork {
     if (const int chain = setting_.chain_of[next_]; chain >= 0) {
       piece.chain = &chains_.at(static_cast<std::size_t>(chain));
       piece.in_chain = counts_.at(static_cast<std::size_t>(chain))++;
+    } else if (setting_.skips_chain) {
+      piece.streams = 0;
     }
     number_of_[slot] = next_++;
     return &piece;
@@ -216,7 +220,10 @@ class Job final : public PieceWork {
     }
     note_step("chain" + taken);
   }
-  void consume(std::size_t slot, std::span<std::byte>) override { step(slot, 3); }
+  void consume(std::size_t slot, std::span<std::byte>) override {
+    if (pieces_[slot].streams == 0) step(slot, 2);
+    step(slot, 3);
+  }
   bool is_lent(std::size_t) const override { return false; }
   void take_back(std::size_t) override {}
   std::size_t writes(std::size_t slot, std::span<std::byte>, FileTransfers& transfers) override {
@@ -298,6 +305,7 @@ test::InterleavingCounts explore(const Setting& setting, test::InterleavingOptio
     Job job(setting);
     PipelineOptions of_threads{.threads = setting.threads, .piece_bytes = kPieceBytes};
     of_threads.leads_on = setting.leads_on;
+    of_threads.queue_depth = setting.queue_depth;
     if (setting.takes_buffers) of_threads.memory_bytes_max = 0;
     PipelineThreads threads(of_threads, setting.chain_of.size() * kPieceBytes, job.file(), 1);
     running = &threads;
@@ -403,6 +411,18 @@ TEST_P(PipelineInterleavingTest, PiecesLeadOn) {
   run_failing(leading, options);
   leading.takes_buffers = true;
   run(leading, options);
+  leading.takes_buffers = false;
+  if (path() == Path::kBlocking) {
+    leading.threads = 1;
+    leading.queue_depth = 2;
+    run(leading, options);
+    run_failing(leading, options);
+  }
+  if (std::get<1>(GetParam())) return;
+  leading.chain_of = {-1, -1, -1, -1};
+  leading.skips_chain = true;
+  run(leading, options);
+  run_failing(leading, options);
 }
 
 // An order is given up where its state is known; that loses none only if the description of states suffices.

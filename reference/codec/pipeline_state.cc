@@ -1,6 +1,7 @@
 // How pieces move on.
 #include "codec/pipeline_state.h"
 
+#include <algorithm>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -8,6 +9,12 @@
 #include "bytes/requires.h"
 
 namespace tzmark {
+namespace {
+
+// So that no more pieces begin than keep all threads busy, also of those without streams.
+std::size_t streams_of(const Slot& s) { return std::max<std::size_t>(1, s.streams); }
+
+}  // namespace
 
 void PipelineState::fail(Slot& s, std::exception_ptr why, std::size_t transfer) {
   s.failed = true;
@@ -31,7 +38,7 @@ void PipelineState::occupy(Slot& s, const PipelinePiece& piece) {
        .is_critical = piece.is_critical,
        .chains_late = piece.chains_late};
   ++used;
-  used_streams += s.streams;
+  used_streams += streams_of(s);
 }
 
 // As if the piece had a transfer in flight.
@@ -50,7 +57,7 @@ void PipelineState::come_to(Slot& s) {
 
 void PipelineState::release(Slot& s) {
   if (s.is_led) --led;
-  used_streams -= s.streams;
+  used_streams -= streams_of(s);
   --used;
   s = {};
   if (on_release) on_release(static_cast<std::size_t>(&s - slots.data()));

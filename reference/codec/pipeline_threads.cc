@@ -87,11 +87,11 @@ std::size_t number_of(const FileTransfers& transfers, const Transfer& transfer) 
 
 // A thread holds the lock for a microsecond or so, and one that sleeps until it is free takes many to wake.
 void acquire(std::unique_lock<std::mutex>& lock) {
-  constexpr int kTries = 200;
-  for (int i = 0; i < kTries; ++i) {
+  constexpr int kPausesMax = 128;
+  for (int pauses = 2; pauses <= kPausesMax; pauses *= 2) {
     if (lock.try_lock()) return;
 #if defined(__x86_64__)
-    __builtin_ia32_pause();
+    for (int i = 0; i < pauses; ++i) __builtin_ia32_pause();
 #endif
   }
   lock.lock();
@@ -388,7 +388,10 @@ void PipelineThreads::move(std::size_t slot, bool is_read, TransferQueue* queue,
   while (slot != kNone) {
     Slot& s = state_.slots[slot];
     if (s.is_led) state_.come_to(s);
+    // Another thread may be about to start the first of its transfers.
+    const bool is_planned = s.next_transfer < s.transfer_count;
     if (!state_.is_dropped(s)) move_one(slot, is_read, queue, lock);
+    if (is_planned) return;
     slot = std::exchange(carried_[slot].leads_to, kNone);
   }
 }

@@ -113,10 +113,11 @@ class PipelineThreads {
   PieceBuffers buffers_;
   std::vector<Carried> carried_;  // by slot
 
-  std::mutex mutex_;
+  // On a cache line of its own: those that wait for it look at it.
+  alignas(64) std::mutex mutex_;
+  alignas(64) bool is_one_looking_ = false;
   std::condition_variable changed_;
   unsigned waiting_ = 0;
-  bool is_one_looking_ = false;
 };
 
 }  // namespace tzmark

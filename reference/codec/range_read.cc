@@ -65,7 +65,7 @@ class RangeJob {
     piece.range = range_;
     piece.at = next_;
     const RangeTarget& range = ranges_[range_];
-    piece.bytes = std::min(range.out.size - static_cast<std::size_t>(next_), part_bytes(range));
+    piece.bytes = std::min(range.out.size - static_cast<std::size_t>(next_), next_piece_bytes(range));
     next_ += piece.bytes;
     return true;
   }
@@ -113,7 +113,7 @@ class RangeJob {
  private:
   // The next piece ends where a page of the file does, or a huge one of the destination, so that one thread both clears
   // and fills it.
-  std::size_t part_bytes(const RangeTarget& range) const {
+  std::size_t next_piece_bytes(const RangeTarget& range) const {
     const std::size_t most = options_.piece_bytes;
     if (!is_on_host_ || file_.transfer_align_bytes() > 1) return aligned_part_bytes(range.offset + next_, most);
     return aligned_part_bytes(reinterpret_cast<std::uintptr_t>(range.out.data) + next_, most,

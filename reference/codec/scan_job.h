@@ -22,24 +22,47 @@
 namespace tzmark {
 
 // A tensor that is too large to share a piece with others.
-struct LargeTensor {
-  // destination: where the plaintext goes, if its parts shall follow that; else null.
-  LargeTensor(const ReaderState& state, std::size_t tensor, std::vector<std::byte> header, std::byte* destination)
-      : stream(state, tensor, std::move(header)), first_byte(reinterpret_cast<std::uintptr_t>(destination)) {}
-
-  std::uint64_t data_length() const { return stream.data_length(); }
-  std::size_t header_bytes() const { return stream.header_bytes().size(); }
-  std::size_t part_bytes(std::uint64_t offset, std::size_t most) const {
-    if (first_byte == 0) return stream.part_bytes(offset, most);
-    return aligned_part_bytes(first_byte + offset, most, std::min(most, kHugePageBytes));
+class LargeTensor {
+ public:
+  // header: if there is none, open reads it. destination: where the plaintext goes, if its parts shall follow that;
+  // else null.
+  LargeTensor(const ReaderState& state, std::size_t tensor, std::optional<std::vector<std::byte>> header,
+              std::byte* destination)
+      : state_(state),
+        tensor_(tensor),
+        header_bytes_(header ? header->size() : header_room(state.index, tensor)),
+        first_byte_(reinterpret_cast<std::uintptr_t>(destination)) {
+    if (header) stream_.emplace(state, tensor, *std::move(header));
   }
 
+  std::uint64_t data_length() const { return state_.index.tensors[tensor_].data_length; }
+  std::size_t header_bytes() const { return header_bytes_; }
+  // Parts follow the file, or end where huge pages of the destination do: a page fault then concerns one thread only.
+  // REQUIRES: there is a header or a destination.
+  std::size_t part_bytes(std::uint64_t offset, std::size_t most) const {
+    if (first_byte_ == 0) return stream_->part_bytes(offset, most);
+    return aligned_part_bytes(first_byte_ + offset, most, std::min(most, kHugePageBytes));
+  }
+
+  // Makes the stream. Any thread; once for each part, before the stream is used.
+  void open() {
+    const std::lock_guard lock(mutex_);
+    if (!stream_) stream_.emplace(state_, tensor_, read_header(*state_.file, state_.index, tensor_));
+  }
+  FileTensorStream& stream() { return *stream_; }
+  const FileTensorStream& stream() const { return *stream_; }
+
   Chain chain;
-  FileTensorStream stream;
-  // No two parts share a huge page of the destination then: a page fault concerns one thread only.
-  const std::uintptr_t first_byte;
   TensorDigest digest;
   Sha256 plain;
+
+ private:
+  const ReaderState& state_;
+  const std::size_t tensor_;
+  const std::size_t header_bytes_;
+  const std::uintptr_t first_byte_;
+  std::mutex mutex_;
+  std::optional<FileTensorStream> stream_;
 };
 
 // Returns the destination of a tensor's plaintext: memory of data_length bytes.
@@ -69,7 +92,8 @@ class ScanJob {
                critical_of(state, options, first, end)),
         end_(end),
         follows_destination_(into && !state.index.header.encrypted && state.data().transfer_align_bytes() == 1),
-        keeps_pages_(follows_destination_ && !wants_sha256(options) && !state.data().is_remote() &&
+        reads_headers_late_(follows_destination_ && !state.file->is_remote()),
+        keeps_pages_(reads_headers_late_ && !wants_sha256(options) && !state.data().is_remote() &&
                      state.data().window_bytes() == 0 && state.pipeline_options().thread_count() > 1),
         headers_(state, end, [this](std::size_t i) { return is_large(i); }),
         done_(done),
@@ -90,9 +114,13 @@ class ScanJob {
     piece.run = Run(state_.index.layout);
     const auto open = [&](std::size_t i) {
       const std::size_t tensor = state_.index.in_file_order(i);
-      return std::make_shared<LargeTensor>(
-          state_, tensor, lanes_.is_critical(i) ? read_header(*state_.file, state_.index, tensor) : headers_.take(i),
-          follows_destination_ ? into_(tensor) : nullptr);
+      std::byte* const destination = follows_destination_ ? into_(tensor) : nullptr;
+      std::optional<std::vector<std::byte>> header;
+      // Memory for nothing may be at no address.
+      if (!reads_headers_late_ || destination == nullptr) {
+        header = lanes_.is_critical(i) ? read_header(*state_.file, state_.index, tensor) : headers_.take(i);
+      }
+      return std::make_shared<LargeTensor>(state_, tensor, std::move(header), destination);
     };
     const auto add_to_run = [&](std::size_t i) {
       return !(keeps_pages_ && ends_with_page(piece, i)) && add_to(piece.run, i);
@@ -109,7 +137,8 @@ class ScanJob {
 
   std::size_t reads(Piece& piece, std::span<std::byte> memory, FileTransfers& transfers) {
     if (piece.large) {
-      if (!piece.large->stream.is_read_raw(piece_limit_)) return 0;
+      piece.large->open();
+      if (!piece.large->stream().is_read_raw(piece_limit_)) return 0;
       if (piece.has_own_memory) destination_.touch(target_of(piece, memory));
       plan_read(transfers[0], piece, memory);
       return split(transfers);
@@ -127,7 +156,7 @@ class ScanJob {
 
   void produce(Piece& piece, std::span<std::byte> memory) {
     if (!piece.large) return;  // the chain stage has all of a run
-    FileTensorStream& stream = piece.large->stream;
+    FileTensorStream& stream = piece.large->stream();
     const std::span<std::byte> plaintext = plaintext_of(piece, memory);
     if (into_) destination_.touch(plaintext);
     if (stream.is_read_raw(piece_limit_)) {
@@ -284,7 +313,7 @@ class ScanJob {
     LargeTensor& tensor = *piece.large;
     const std::span<const std::byte> data = plaintext_of(piece, memory);
     if (verifies()) {
-      if (piece.offset == 0) begin(tensor.digest, *tensor.stream.expected());
+      if (piece.offset == 0) begin(tensor.digest, *tensor.stream().expected());
       tensor.digest.add(data, piece.crc32, parts);
     }
     if (options_.plain_sha256) parts.push_back({&tensor.plain, data});
@@ -295,9 +324,9 @@ class ScanJob {
     const std::size_t index = state_.index.in_file_order(piece.first);
     if (piece.offset + piece.length < state_.index.tensors[index].data_length) return;
     if (verifies()) {
-      tensor.stream.expected()->check(tensor.digest.crc32(), tensor.digest.finish_sha256(), options_.verify);
+      tensor.stream().expected()->check(tensor.digest.crc32(), tensor.digest.finish_sha256(), options_.verify);
     }
-    report(index, tensor.stream.header(), tensor.stream.header_bytes(),
+    report(index, tensor.stream().header(), tensor.stream().header_bytes(),
            options_.plain_sha256 ? std::optional(tensor.plain.finish()) : std::nullopt);
   }
 
@@ -325,12 +354,17 @@ class ScanJob {
   bool ends_with_page(const Piece& piece, std::size_t i) const {
     return piece.count > 0 && is_read_to_destination(info(i)) && page_of(piece.first, 0) != page_of(i, 0);
   }
+  // Whether the next piece begins in the huge page in which this one does.
   bool shares_page_with_next(const Piece& piece) const {
+    const std::uintptr_t page = page_of(piece.first, piece.offset);
+    if (piece.large && piece.offset + piece.length < piece.large->data_length()) {
+      return page_of(piece.first, piece.offset + piece.length) == page;
+    }
     const std::size_t next = piece.first + std::max<std::size_t>(1, piece.count);
-    if (next >= end_ || (piece.large && piece.offset + piece.length < piece.large->data_length())) return false;
+    if (next >= end_) return false;
     // Two runs of tensors that are copied are enough for two threads.
     const bool is_much = !piece.large && piece.run.bytes() >= run_limit_ / 2 && !is_read_to_destination(info(next));
-    return !is_much && page_of(piece.first, piece.offset) == page_of(next, 0);
+    return !is_much && page_of(next, 0) == page;
   }
   // The huge page of the destination that has a byte of a tensor.
   std::uintptr_t page_of(std::size_t i, std::uint64_t offset) const {
@@ -421,7 +455,10 @@ class ScanJob {
   const std::size_t end_;
   // Whether neither encryption nor the I/O path dictates the parts of large tensors.
   const bool follows_destination_;
-  // Whether one thread reads all that begins in a huge page of the destination: memory that another core has just
+  // Whether the thread that reads a part of a large tensor also reads its header, which nothing else needs, instead of
+  // the one that deals it out and holds the lock.
+  const bool reads_headers_late_;
+  // Whether one thread reads all pieces that begin in a huge page of the destination: memory that another core has just
   // cleared lies in its caches, and takes longer to fill.
   const bool keeps_pages_;
   HeaderPrefetch headers_;

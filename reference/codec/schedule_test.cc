@@ -55,19 +55,22 @@ TEST(Schedule, BeginsNothingWithoutRoomOrPieces) {
 }
 
 TEST(Schedule, BeginsNoMoreThanKeepsAllBusy) {
-  Schedule schedule = blocking();
-  PipelineState state = with(std::vector<SlotState>(schedule.slots_wanted(1) + 1, SlotState::kFree));
-  const auto fill = [&](std::size_t i) {
-    PipelinePiece piece;
-    piece.position = {i, 0};
-    state.occupy(state.slots[i], piece);
-    state.slots[i].state = SlotState::kComputing;
-  };
-  for (std::size_t i = 0; i + 1 < schedule.slots_wanted(1); ++i) fill(i);
-  EXPECT_EQ(schedule.choose(state, kAnyone).kind, TaskKind::kBegin);
-  fill(schedule.slots_wanted(1) - 1);
-  EXPECT_EQ(schedule.choose(state, kAnyone).kind, TaskKind::kNone);
-  EXPECT_FALSE(schedule.has_task(state, kAnyone));
+  const Schedule schedule = blocking();
+  for (const std::size_t streams : {1U, 0U}) {
+    PipelineState state = with(std::vector<SlotState>(schedule.slots_wanted(1) + 1, SlotState::kFree));
+    const auto fill = [&](std::size_t i) {
+      PipelinePiece piece;
+      piece.position = {i, 0};
+      piece.streams = streams;
+      state.occupy(state.slots[i], piece);
+      state.slots[i].state = SlotState::kComputing;
+    };
+    for (std::size_t i = 0; i + 1 < schedule.slots_wanted(1); ++i) fill(i);
+    EXPECT_EQ(schedule.choose(state, kAnyone).kind, TaskKind::kBegin);
+    fill(schedule.slots_wanted(1) - 1);
+    EXPECT_EQ(schedule.choose(state, kAnyone).kind, TaskKind::kNone);
+    EXPECT_FALSE(schedule.has_task(state, kAnyone));
+  }
 }
 
 TEST(Schedule, DoesNotCountPiecesThatWaitForTheirThread) {

@@ -1,4 +1,4 @@
-"""Types of one name in one namespace: what a template makes of them is the same to a linker."""
+"""Types that share a name and a namespace: the linker takes what a template makes of one for that of the other."""
 
 import re
 from collections import defaultdict
