@@ -1,7 +1,6 @@
 // How pieces move on.
 #include "codec/pipeline_state.h"
 
-#include <algorithm>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -9,12 +8,6 @@
 #include "bytes/requires.h"
 
 namespace tzmark {
-namespace {
-
-// So that no more pieces begin than keep all threads busy, also of those without streams.
-std::size_t streams_of(const Slot& s) { return std::max<std::size_t>(1, s.streams); }
-
-}  // namespace
 
 void PipelineState::fail(Slot& s, std::exception_ptr why, std::size_t transfer) {
   s.failed = true;
@@ -38,7 +31,7 @@ void PipelineState::occupy(Slot& s, const PipelinePiece& piece) {
        .is_critical = piece.is_critical,
        .chains_late = piece.chains_late};
   ++used;
-  used_streams += streams_of(s);
+  used_streams += s.streams;
 }
 
 // As if the piece had a transfer in flight.
@@ -57,7 +50,7 @@ void PipelineState::come_to(Slot& s) {
 
 void PipelineState::release(Slot& s) {
   if (s.is_led) --led;
-  used_streams -= streams_of(s);
+  used_streams -= s.streams;
   --used;
   s = {};
   if (on_release) on_release(static_cast<std::size_t>(&s - slots.data()));

@@ -50,12 +50,11 @@ struct PipelineState {
 
   std::vector<Slot> slots;
   std::function<void(std::size_t slot)> on_release;  // called for each slot that becomes free; may be empty
-  // Slots with a piece, and the sum of their streams; one that skips the chain stage counts as one.
-  std::size_t used = 0, used_streams = 0;
-  std::size_t led = 0;                // those whose thread has not come to them yet
-  unsigned computing = 0;             // threads
-  unsigned reading = 0, writing = 0;  // threads that start or make transfers
-  bool exhausted = false;             // whether the job has no more pieces
+  std::size_t used = 0, used_streams = 0;            // slots with a piece, and the sum of their streams
+  std::size_t led = 0;                               // those whose thread has not come to them yet
+  unsigned computing = 0;                            // threads
+  unsigned reading = 0, writing = 0;                 // threads that start or make transfers
+  bool exhausted = false;                            // whether the job has no more pieces
   // The error at the lowest position so far. Of several transfers of a piece, the first one that fails is the error,
   // because those before it have been started.
   std::exception_ptr error;

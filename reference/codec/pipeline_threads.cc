@@ -64,10 +64,11 @@ std::size_t slot_count(const PipelineOptions& options, std::uint64_t work_bytes,
       std::min<std::uint64_t>(std::min(schedule.slots_wanted(streams_max), most), part_count(options, work_bytes) + 1));
 }
 
-// Slots for pieces that their threads take one after another.
+// To how many pieces one leads on at most, each of them to the next. Others are left to other threads.
+constexpr std::size_t kLedMax = 4;
+
 std::size_t led_count(const PipelineOptions& options, const Schedule& schedule) {
-  constexpr std::size_t kOfEachThread = 4;
-  return options.leads_on ? kOfEachThread * schedule.compute_threads_max : 0;
+  return options.leads_on ? kLedMax * schedule.compute_threads_max : 0;
 }
 
 std::size_t buffer_count(const PipelineOptions& options, const Schedule& schedule, std::size_t slots) {
@@ -253,8 +254,8 @@ Task PipelineThreads::choose(const TransferQueue* queue, bool only_moves) {
 // Puts the next piece into a slot, and those to which it leads on into others; returns false if there is none.
 bool PipelineThreads::begin(std::size_t slot, const TransferQueue* queue) {
   const PipelinePiece* piece = begin_one(slot);
-  const bool begins = piece != nullptr;
-  while (piece != nullptr && piece->leads_on && buffers_.has_room()) {
+  if (piece == nullptr) return false;
+  for (std::size_t led = 0; led < kLedMax && piece->leads_on && buffers_.has_room(); ++led) {
     const auto free = std::ranges::find(state_.slots, SlotState::kFree, &Slot::state);
     if (free == state_.slots.end()) break;
     const auto next = static_cast<std::size_t>(free - state_.slots.begin());
@@ -263,7 +264,7 @@ bool PipelineThreads::begin(std::size_t slot, const TransferQueue* queue) {
     state_.lead(*free, queue);
     carried_[std::exchange(slot, next)].leads_to = next;
   }
-  return begins;
+  return true;
 }
 
 // Returns the piece that is in the slot then, or null.
@@ -388,7 +389,7 @@ void PipelineThreads::move(std::size_t slot, bool is_read, TransferQueue* queue,
   while (slot != kNone) {
     Slot& s = state_.slots[slot];
     if (s.is_led) state_.come_to(s);
-    // Another thread may be about to start the first of its transfers.
+    // The thread that plans a piece goes on to the next one, not one that helps it.
     const bool is_planned = s.next_transfer < s.transfer_count;
     if (!state_.is_dropped(s)) move_one(slot, is_read, queue, lock);
     if (is_planned) return;

@@ -113,7 +113,7 @@ class PipelineThreads {
   PieceBuffers buffers_;
   std::vector<Carried> carried_;  // by slot
 
-  // On a cache line of its own: those that wait for it look at it.
+  // On a cache line of its own, because threads that wait for it poll it.
   alignas(64) std::mutex mutex_;
   alignas(64) bool is_one_looking_ = false;
   std::condition_variable changed_;

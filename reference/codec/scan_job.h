@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -44,10 +45,18 @@ class LargeTensor {
     return aligned_part_bytes(first_byte_ + offset, most, std::min(most, kHugePageBytes));
   }
 
-  // Makes the stream. Any thread; once for each part, before the stream is used.
+  // Makes the stream, or throws each time what the first call has thrown. Any thread; once for each part, before the
+  // stream is used.
   void open() {
     const std::lock_guard lock(mutex_);
-    if (!stream_) stream_.emplace(state_, tensor_, read_header(*state_.file, state_.index, tensor_));
+    if (stream_) return;
+    if (error_) std::rethrow_exception(error_);
+    try {
+      stream_.emplace(state_, tensor_, read_header(*state_.file, state_.index, tensor_));
+    } catch (...) {
+      error_ = std::current_exception();
+      throw;
+    }
   }
   FileTensorStream& stream() { return *stream_; }
   const FileTensorStream& stream() const { return *stream_; }
@@ -63,6 +72,7 @@ class LargeTensor {
   const std::uintptr_t first_byte_;
   std::mutex mutex_;
   std::optional<FileTensorStream> stream_;
+  std::exception_ptr error_;
 };
 
 // Returns the destination of a tensor's plaintext: memory of data_length bytes.
@@ -93,7 +103,7 @@ class ScanJob {
         end_(end),
         follows_destination_(into && !state.index.header.encrypted && state.data().transfer_align_bytes() == 1),
         reads_headers_late_(follows_destination_ && !state.file->is_remote()),
-        keeps_pages_(reads_headers_late_ && !wants_sha256(options) && !state.data().is_remote() &&
+        keeps_pages_(follows_destination_ && !wants_sha256(options) && !state.data().is_remote() &&
                      state.data().window_bytes() == 0 && state.pipeline_options().thread_count() > 1),
         headers_(state, end, [this](std::size_t i) { return is_large(i); }),
         done_(done),
@@ -116,7 +126,7 @@ class ScanJob {
       const std::size_t tensor = state_.index.in_file_order(i);
       std::byte* const destination = follows_destination_ ? into_(tensor) : nullptr;
       std::optional<std::vector<std::byte>> header;
-      // Memory for nothing may be at no address.
+      // That of an empty tensor may be null.
       if (!reads_headers_late_ || destination == nullptr) {
         header = lanes_.is_critical(i) ? read_header(*state_.file, state_.index, tensor) : headers_.take(i);
       }

@@ -65,8 +65,11 @@ int Schedule::priority(TaskKind kind, unsigned writing) const {
 // for the one thread that may take them keep nothing busy.
 bool Schedule::may_begin(const PipelineState& state, const Asker& asker) const {
   if (state.exhausted || state.used == state.slots.size() || !asker.has_buffer) return false;
-  const bool holds_enough = state.used - state.led >= slots_wanted(1) &&
-                            state.used_streams >= slots_wanted(streams_wanted_now(state, asker.streams_wanted));
+  const std::size_t used = state.used - state.led;
+  // Pieces that skip the chain stage have no streams.
+  const bool holds_enough =
+      used >= slots_wanted(1) &&
+      std::max(used, state.used_streams) >= slots_wanted(streams_wanted_now(state, asker.streams_wanted));
   if (holds_enough) return false;
   // A piece that begins without transfers moves nothing.
   if (begins_with_reads ? !asker.has_room : asker.only_moves) return false;
