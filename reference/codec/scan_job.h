@@ -102,7 +102,7 @@ class ScanJob {
                critical_of(state, options, first, end)),
         end_(end),
         follows_destination_(into && !state.index.header.encrypted && state.data().transfer_align_bytes() == 1),
-        reads_headers_late_(follows_destination_ && !state.file->is_remote()),
+        reads_headers_late_(follows_destination_ && !state.file->is_remote() && state.data().window_bytes() == 0),
         keeps_pages_(follows_destination_ && !wants_sha256(options) && !state.data().is_remote() &&
                      state.data().window_bytes() == 0 && state.pipeline_options().thread_count() > 1),
         headers_(state, end, [this](std::size_t i) { return is_large(i); }),
@@ -466,7 +466,8 @@ class ScanJob {
   // Whether neither encryption nor the I/O path dictates the parts of large tensors.
   const bool follows_destination_;
   // Whether the thread that reads a part of a large tensor also reads its header, which nothing else needs, instead of
-  // the one that deals it out and holds the lock.
+  // the one that deals it out and holds the lock. Not in a group, which keeps bytes in the order of the file for those
+  // that want them.
   const bool reads_headers_late_;
   // Whether one thread reads all pieces that begin in a huge page of the destination: memory that another core has just
   // cleared lies in its caches, and takes longer to fill.
